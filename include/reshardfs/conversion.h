@@ -279,6 +279,7 @@ class RESHARDFS_EXPORT Conversion {
 
  private:
   struct State;
+  friend struct ConversionAccess;
   explicit Conversion(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -81,6 +82,9 @@ class RESHARDFS_EXPORT StageLayouts {
   /// @return the name's position, and whether the name is new; if not, its layout is unchanged.
   std::pair<const_iterator, bool> try_emplace(std::string name, const Layout& layout);
   void insert_or_assign(const std::string& name, const Layout& layout);
+
+  /// Calls with all layouts, equal ones mostly once, in any order: the names need not be sorted.
+  void for_each_layout(const std::function<void(const Layout&)>& call) const;
 
   bool operator==(const StageLayouts& other) const;
 

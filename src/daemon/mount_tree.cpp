@@ -29,6 +29,13 @@ void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
   }
 }
 
+void add_files(const Conversion& conversion, TreeBuilder& builder) {
+  add_files(ConversionAccess::listed(conversion), builder);
+  for (const DeferredView& view : ConversionAccess::deferred(conversion)) {
+    builder.add_deferred(view.directory, view.files);
+  }
+}
+
 /// @return what tells its files from others'.
 std::string add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
   options.step = step;
@@ -38,7 +45,7 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
   {
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
-    add_files(conversion.files(), builder);
+    add_files(conversion, builder);
     const std::string text = mount_identity(options, conversion.source_files());
     identity = sha256_of(std::as_bytes(std::span(text)));
   }
@@ -97,7 +104,7 @@ void warn_of_no_step(const std::vector<StepInfo>& steps) {
 
 Tree conversion_tree(const Conversion& conversion, std::uint64_t version) {
   TreeBuilder builder(version);
-  add_files(conversion.files(), builder);
+  add_files(conversion, builder);
   return std::move(builder).build();
 }
 

@@ -60,7 +60,7 @@ void FileIndex::share_shapes() {
 }
 
 void FileIndex::sort_by_name() {
-  by_name_ = std::make_shared<const std::vector<std::uint32_t>>(order_by_name(
+  by_name_ = std::make_shared<const std::vector<std::uint32_t>>(reshardfs::order_by_name(
       entries_.size(), [&](std::size_t i) { return std::string_view(entries_[i].name); }));
 }
 

@@ -71,6 +71,9 @@ class FileIndex {
   /// The positions in entries() of all that have the name, ascending. O(log n).
   std::span<const std::uint32_t> find_all(std::string_view name) const noexcept;
 
+  /// The positions in entries() in the order of the names, those of equal ones ascending.
+  std::span<const std::uint32_t> order_by_name() const noexcept { return *by_name_; }
+
   bool has_boxes() const noexcept { return !boxes_.empty(); }
   bool has_only_boxes() const noexcept { return boxes_.size() == entries_.size(); }
   /// Where a box begins in the full tensor; nothing if the entry is no box. O(log n).

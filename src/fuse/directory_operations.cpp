@@ -16,12 +16,13 @@ namespace {
 
 constexpr std::size_t kNameBytes = 255;
 
-/// Finds out what a pending directory holds. Why that cannot be done is said elsewhere, once, and
-/// not for each request.
+/// Finds out what a pending directory holds, and makes what a deferred one does. Why that cannot be
+/// done is said elsewhere, once, and not for each request.
 /// @return 0 or an errno.
 int open_directory(TreeSource& source, InodeNumber inode) noexcept {
   try {
     source.open_directory(inode);
+    static_cast<void>(source.current()->open(inode));
     return 0;
   } catch (...) {
     return errno_of_current_exception();
@@ -33,7 +34,7 @@ int open_directory(TreeSource& source, InodeNumber inode) noexcept {
 template <typename Make>
 void answer_when_open(fuse_req_t request, const Node& node, const char* operation,
                       Make make) noexcept {
-  if (!node.pending) return answer(request, node.inode, operation, make);
+  if (!node.must_open()) return answer(request, node.inode, operation, make);
   ServedTree& all = served(request);
   answer_in_turn(
       request, node.inode, operation, WaitClass::kDirectory,
@@ -72,7 +73,7 @@ Reply child(ServedTree& all, InodeNumber parent, const std::string& name) {
 
 /// What a lookup waits for before child() can answer.
 std::optional<WaitClass> wait_for(ServedTree& all, const Tree& tree, const Node& directory,
-                                  const char* name) noexcept {
+                                  const char* name) {
   const Node* node = tree.lookup(directory.inode, name);
   if (node == nullptr) {
     return directory.changing ? std::optional(WaitClass::kLook) : std::nullopt;
@@ -153,7 +154,7 @@ struct ListingRequest {
 /// Hidden children have a position, too, so that one means the same entry in every listing.
 Reply list(const ServedTree& all, const Tree& tree, const ListingRequest& part) {
   constexpr std::size_t kDots = 2;
-  const Node* directory = tree.find(part.directory);
+  const Node* directory = tree.open(part.directory);
   if (directory == nullptr) return Reply::error(ESTALE);
   if (!directory->is_directory()) return Reply::error(ENOTDIR);
   Listing listing(std::min(part.size, kRequestBytes), part.plus);
@@ -223,7 +224,8 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept {
   }
   try {
     auto make = [&all, parent, text = std::string(name)] { return child(all, parent, text); };
-    const auto waits = directory->pending ? std::nullopt : wait_for(all, *tree, *directory, name);
+    const auto waits =
+        directory->must_open() ? std::nullopt : wait_for(all, *tree, *directory, name);
     if (!waits) return answer_when_open(request, *directory, "lookup", std::move(make));
     answer_in_turn(request, parent, "lookup", *waits, no_key,
                    [&all, make = std::move(make), looks = *waits == WaitClass::kLook] {

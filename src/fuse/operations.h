@@ -5,7 +5,7 @@
 /// Each function answers its request exactly once: at once, or later through ServedTree::storage.
 /// - Work that may wait goes to the storage queue, so that it can be killed and does not keep
 ///   threads from answering others. This is everything whose effort is not Effort::kNone, pending
-///   directories, and checks whether a changing source has changed.
+///   and deferred directories, and checks whether a changing source has changed.
 /// - Everything else is answered on the thread that took the request, from memory.
 /// - Nothing throws. A failure is logged with the file's path, and its errno is the answer.
 /// - An inode number may be of a generation that is gone: ESTALE, on which the kernel walks the
@@ -29,16 +29,16 @@ void statfs(fuse_req_t request, fuse_ino_t inode) noexcept;
 
 // --- names: directory_operations.cpp -----------------------------------------------------------
 
-/// Waits for a pending directory; for a check of a changing directory if the name is unknown; and
-/// for the size of a file whose text is made. A name that does not exist gets an entry without an
-/// inode number.
+/// Waits for a pending or deferred directory; for a check of a changing directory if the name is
+/// unknown; and for the size of a file whose text is made. A name that does not exist gets an entry
+/// without an inode number.
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept;
 /// Waits for the size of a file whose text is made; otherwise answered from memory.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
 /// Waits for a check of the source, so that the link leads to the present target.
 void readlink(fuse_req_t request, fuse_ino_t inode) noexcept;
-/// Waits for a pending directory. The opening of a changing directory holds a generation, in
-/// info->fh.
+/// Waits for a pending or deferred directory. The opening of a changing directory holds a
+/// generation, in info->fh.
 void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
 /// Waits for a check of the source when a listing of a changing directory begins.
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,

@@ -44,8 +44,13 @@ class Proofs {
       : map_(map),
         tensors_(tensors),
         is_forward_(direction == Direction::kForward),
-        prefixes_(prefixes),
-        variables_(variables) {}
+        variables_(variables) {
+    bare_.reserve(tensors.size());
+    for (const SourceTensor& tensor : tensors) {
+      const std::string_view name = tensor.name;
+      bare_.push_back(name.substr(state_prefix_of(prefixes, tensor.name).size()));
+    }
+  }
 
   void run() {
     find_candidates();
@@ -140,10 +145,6 @@ class Proofs {
     }
   }
 
-  std::string bare(const std::string& name) const {
-    return name.substr(state_prefix_of(prefixes_, name).size());
-  }
-
   /// Rules that are sure to hold, and the names that they take.
   void find_matches() {
     PatternIndex index;
@@ -152,10 +153,10 @@ class Proofs {
         add_patterns(index, variables_, i);
       }
     }
-    for (const SourceTensor& tensor : tensors_) {
-      for (PatternIndex::Match& match : index.matches(bare(tensor.name))) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      for (PatternIndex::Match& match : index.matches(bare_[i])) {
         matches_.push_back(
-            {&tensor, match.entry->rule, match.entry->source, std::move(match.values)});
+            {&tensors_[i], match.entry->rule, match.entry->source, std::move(match.values)});
       }
     }
   }
@@ -278,11 +279,16 @@ class Proofs {
 
   // --- by names that only one reading has
 
+  enum class Use : std::uint8_t {
+    kNone,
+    kTaken,   ///< by a rule
+    kHidden,  ///< by an alias
+  };
+
   /// What a value of a condition's name makes of the source.
   struct Reading {
     std::int64_t value = 0;
-    std::set<std::string> taken{};   ///< by rules
-    std::set<std::string> hidden{};  ///< by aliases
+    std::vector<Use> uses{};  ///< by tensor
   };
 
   Reading read(const std::string& name, std::int64_t value) const {
@@ -309,15 +315,43 @@ class Proofs {
         // Without its variables it takes no name.
       }
     }
-    Reading reading{value, {}, {}};
-    for (const SourceTensor& tensor : tensors_) {
-      if (aliases.takes(tensor.name)) {
-        reading.hidden.insert(tensor.name);
-      } else if (rules.takes(tensor.name) || rules.takes(bare(tensor.name))) {
-        reading.taken.insert(tensor.name);
+    Reading reading{value, std::vector<Use>(tensors_.size(), Use::kNone)};
+    const std::vector<bool>& always = taken_always();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const std::string_view full = tensors_[i].name;
+      if (aliases.takes(full)) {
+        reading.uses[i] = Use::kHidden;
+      } else if (always[i] || takes(rules, i)) {
+        reading.uses[i] = Use::kTaken;
       }
     }
     return reading;
+  }
+
+  /// By name or by the name without a state's prefix.
+  bool takes(const PatternIndex& rules, std::size_t tensor) const {
+    const std::string& name = tensors_[tensor].name;
+    return rules.takes(name) || (bare_[tensor] != name && rules.takes(bare_[tensor]));
+  }
+
+  /// The tensors that rules without conditions take, whatever the variables are: nearly all.
+  const std::vector<bool>& taken_always() const {
+    if (!always_.empty()) return always_;
+    const auto is_free = [](const Pattern& pattern) {
+      const auto& captures = pattern.captures();
+      return std::none_of(captures.begin(), captures.end(),
+                          [](const auto& capture) { return capture.offset.has_value(); });
+    };
+    PatternIndex rules;
+    for (std::size_t i = 0; i < map_.rules.size(); ++i) {
+      const MapRule& rule = map_.rules[i];
+      const bool all_free =
+          is_forward_ ? std::all_of(rule.from.begin(), rule.from.end(), is_free) : is_free(rule.to);
+      if (rule.when.empty() && all_free) add_patterns(rules, variables_, i);
+    }
+    always_.resize(tensors_.size());
+    for (std::size_t i = 0; i < tensors_.size(); ++i) always_[i] = takes(rules, i);
+    return always_;
   }
 
   std::vector<std::int64_t> values_of(const std::string& name) const {
@@ -334,37 +368,39 @@ class Proofs {
   void prove_switch(const std::string& name, Claims& claims) const {
     std::vector<Reading> readings;
     for (const std::int64_t value : values_of(name)) readings.push_back(read(name, value));
-    std::set<std::string> used;
-    std::set<std::string> read_by_any;
-    for (const Reading& reading : readings) {
-      used.insert(reading.taken.begin(), reading.taken.end());
-      read_by_any.insert(reading.taken.begin(), reading.taken.end());
-      used.insert(reading.hidden.begin(), reading.hidden.end());
-    }
-    const auto lacks = [](const std::set<std::string>& all, const std::set<std::string>& some) {
-      std::vector<std::string> missing;
-      std::set_difference(all.begin(), all.end(), some.begin(), some.end(),
-                          std::back_inserter(missing));
-      return missing;
-    };
-    std::string evidence;
-    const auto keep_those = [&](const std::set<std::string>& all, const auto& of) {
-      std::vector<Reading> kept;
+    const auto is_used = [](Use use) { return use != Use::kNone; };
+    const auto is_taken = [](Use use) { return use == Use::kTaken; };
+    const auto by_any = [&](const auto& counts) {
+      std::vector<bool> tensors(tensors_.size());
       for (const Reading& reading : readings) {
-        const std::vector<std::string> missing = lacks(all, of(reading));
-        if (missing.empty()) kept.push_back(reading);
-        if (!missing.empty() && evidence.empty()) evidence = missing.front();
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          if (counts(reading.uses[i])) tensors[i] = true;
+        }
+      }
+      return tensors;
+    };
+    const std::vector<bool> used = by_any(is_used);
+    const std::vector<bool> taken = by_any(is_taken);
+    std::string evidence;
+    // Those in which all of these tensors count.
+    const auto keep_those = [&](const std::vector<bool>& all, const auto& counts) {
+      std::vector<Reading> kept;
+      for (Reading& reading : readings) {
+        const std::string* missing = nullptr;  // the first by name
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          if (!all[i] || counts(reading.uses[i])) continue;
+          if (missing == nullptr || tensors_[i].name < *missing) missing = &tensors_[i].name;
+        }
+        if (missing == nullptr) {
+          kept.push_back(reading);
+        } else if (evidence.empty()) {
+          evidence = *missing;
+        }
       }
       if (!kept.empty()) readings = std::move(kept);
     };
-    keep_those(used, [](const Reading& reading) {
-      std::set<std::string> all = reading.taken;
-      all.insert(reading.hidden.begin(), reading.hidden.end());
-      return all;
-    });
-    if (readings.size() > 1) {
-      keep_those(read_by_any, [](const Reading& reading) { return reading.taken; });
-    }
+    keep_those(used, is_used);
+    if (readings.size() > 1) keep_those(taken, is_taken);
     if (readings.size() != 1 || evidence.empty()) return;
     claim(claims, name, readings[0].value,
           "the source has '" + printable(evidence) + "', which no other value reads");
@@ -381,8 +417,9 @@ class Proofs {
   const ModelMap& map_;
   const std::vector<SourceTensor>& tensors_;
   bool is_forward_;
-  const std::map<std::string, std::string>& prefixes_;
   Variables& variables_;
+  std::vector<std::string_view> bare_{};  ///< the tensors' names without the prefixes of states
+  mutable std::vector<bool> always_{};    ///< see taken_always(), once it was needed
   std::set<std::string> candidates_{};
   std::set<std::string> switches_{};
   std::vector<Match> matches_{};

@@ -65,17 +65,33 @@ bool MappingWork::holds(const Application& application) const {
                      [&](const auto& condition) { return scope.evaluate(*condition) != 0; });
 }
 
+/// Whether the range does not depend on captures of the rule.
+bool MappingWork::has_fixed_range(const MapRule& rule, const RuleCapture& capture) const {
+  const std::set<std::string> names = variables_.with_dependencies(capture.range->names());
+  return std::none_of(rule.captures.begin(), rule.captures.end(),
+                      [&](const RuleCapture& other) { return names.contains(other.name); });
+}
+
 /// Whether the captures that a name has given are within their ranges.
 bool MappingWork::in_range(const Application& application,
-                           const std::vector<std::size_t>& captures) const {
+                           const std::vector<std::size_t>& captures) {
   const MapRule& rule = map_.rules[application.rule];
+  std::vector<KnownRange>& ranges = rules_[application.rule].ranges;
+  ranges.resize(rule.captures.size());
   Scope scope(variables_);
   bool is_bound = false;
   for (const std::size_t i : captures) {
     if (!rule.captures[i].range || rule.captures[i].is_word) continue;
-    if (!is_bound) bind_captures(scope, application);
-    is_bound = true;
-    if (application.values[i].number >= evaluate_range(rule.captures[i], scope)) return false;
+    KnownRange& known = ranges[i];
+    std::optional<std::int64_t> range = known.value;
+    if (!range) {
+      if (!is_bound) bind_captures(scope, application);
+      is_bound = true;
+      range = evaluate_range(rule.captures[i], scope);
+      if (!known.is_fixed) known.is_fixed = has_fixed_range(rule, rule.captures[i]);
+      if (*known.is_fixed) known.value = range;
+    }
+    if (application.values[i].number >= *range) return false;
   }
   return true;
 }

@@ -81,6 +81,13 @@ struct RuleForm {
 };
 using RuleFormPtr = std::shared_ptr<const RuleForm>;
 
+/// The range of a capture.
+struct KnownRange {
+  /// Whether it is the same for all tensors; nothing: not looked at.
+  std::optional<bool> is_fixed{};
+  std::optional<std::int64_t> value{};  ///< of a fixed one, once it was needed
+};
+
 /// A rule and what depends on the variables alone.
 struct RuleWork {
   bool is_active = true;   ///< its conditions without captures hold
@@ -95,6 +102,7 @@ struct RuleWork {
   std::vector<std::size_t> form_captures{};  ///< those that the form depends on
   std::vector<std::string> form_parts{};     ///< `tp`, `from_tp` if it depends on them
   std::map<std::vector<std::int64_t>, RuleFormPtr> forms{};
+  std::vector<KnownRange> ranges{};  ///< by capture, as they were needed
 };
 
 /// A target and the order in which it stands.
@@ -181,7 +189,8 @@ class MappingWork {
   // mapping_rules.cpp
   void bind_captures(Scope& scope, const Application& application) const;
   bool holds(const Application& application) const;
-  bool in_range(const Application& application, const std::vector<std::size_t>& captures) const;
+  bool in_range(const Application& application, const std::vector<std::size_t>& captures);
+  bool has_fixed_range(const MapRule& rule, const RuleCapture& capture) const;
   Known<std::int64_t> to_parts_of(const Application& application) const;
   Known<std::int64_t> from_parts_of(const Application& application,
                                     const RuleSources* sources) const;

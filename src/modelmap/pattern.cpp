@@ -162,6 +162,7 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
 
 std::string Pattern::shape(std::string_view name) {
   std::string shape;
+  shape.reserve(name.size());
   for (const char c : name) {
     if (!is_digit(c)) {
       shape += c;

@@ -25,7 +25,7 @@ void PatternIndex::add(Entry entry) {
   if (shapes.empty()) add_to(others_);
 }
 
-void PatternIndex::find_in(const Bucket& bucket, const std::string& name,
+void PatternIndex::find_in(const Bucket& bucket, std::string_view name,
                            std::vector<std::size_t>& out) const {
   for (const std::size_t length : bucket.lengths) {
     if (length > name.size()) break;
@@ -36,22 +36,36 @@ void PatternIndex::find_in(const Bucket& bucket, const std::string& name,
   }
 }
 
-std::vector<PatternIndex::Match> PatternIndex::matches(const std::string& name) const {
+std::vector<std::size_t> PatternIndex::candidates_for(std::string_view name) const {
   std::vector<std::size_t> candidates;
   if (const auto found = literals_.find(name); found != literals_.end()) {
     candidates = found->second;
   }
-  const auto bucket = by_shape_.find(Pattern::shape(name));
-  if (bucket != by_shape_.end()) find_in(bucket->second, name, candidates);
+  if (!by_shape_.empty()) {
+    const auto bucket = by_shape_.find(Pattern::shape(name));
+    if (bucket != by_shape_.end()) find_in(bucket->second, name, candidates);
+  }
   find_in(others_, name, candidates);
   std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
+std::vector<PatternIndex::Match> PatternIndex::matches(std::string_view name) const {
   std::vector<Match> matches;
-  for (const std::size_t candidate : candidates) {
+  for (const std::size_t candidate : candidates_for(name)) {
     const Entry& entry = entries_[candidate];
     std::optional<std::vector<CaptureValue>> values = entry.pattern->match(name, entry.offsets);
     if (values) matches.push_back({&entry, *std::move(values)});
   }
   return matches;
+}
+
+bool PatternIndex::takes(std::string_view name) const {
+  const std::vector<std::size_t> candidates = candidates_for(name);
+  return std::any_of(candidates.begin(), candidates.end(), [&](std::size_t candidate) {
+    const Entry& entry = entries_[candidate];
+    return entry.pattern->match(name, entry.offsets).has_value();
+  });
 }
 
 }  // namespace reshardfs::modelmap

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,21 +31,32 @@ class PatternIndex {
   /// @param entry whose pattern outlives the index.
   void add(Entry entry);
   /// The patterns that take a name, in the order in which they were added.
-  std::vector<Match> matches(const std::string& name) const;
-  bool takes(const std::string& name) const { return !matches(name).empty(); }
+  std::vector<Match> matches(std::string_view name) const;
+  bool takes(std::string_view name) const;
 
  private:
+  /// Looks strings up by views of them.
+  struct TextHash {
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+  template <typename Value>
+  using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
+
   /// Patterns with captures, by what their names start with.
   struct Bucket {
     std::set<std::size_t> lengths{};  ///< of these starts
-    std::unordered_map<std::string, std::vector<std::size_t>> entries{};
+    ByText<std::vector<std::size_t>> entries{};
   };
 
-  void find_in(const Bucket& bucket, const std::string& name, std::vector<std::size_t>& out) const;
+  void find_in(const Bucket& bucket, std::string_view name, std::vector<std::size_t>& out) const;
+  std::vector<std::size_t> candidates_for(std::string_view name) const;
 
   std::vector<Entry> entries_{};
-  std::unordered_map<std::string, std::vector<std::size_t>> literals_{};
-  std::unordered_map<std::string, Bucket> by_shape_{};
+  ByText<std::vector<std::size_t>> literals_{};
+  ByText<Bucket> by_shape_{};
   Bucket others_{};  ///< patterns of too many shapes
 };
 

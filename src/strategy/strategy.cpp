@@ -2,6 +2,7 @@
 #include "reshardfs/strategy.h"
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -28,8 +29,29 @@ std::int64_t checked_device_count(const std::string& name, const Layout& layout)
   }
 }
 
-/// The device count that all layouts agree on.
+/// The device count that all layouts agree on; nothing if they do not, or if there are none.
+std::optional<std::int64_t> agreed_device_count(const std::vector<StageLayouts>& stages) {
+  std::optional<std::int64_t> devices;
+  bool agree = true;
+  std::unordered_set<const Layout*> checked;  // parameters share them
+  for (const StageLayouts& stage : stages) {
+    stage.for_each_layout([&](const Layout& layout) {
+      if (!agree || !checked.insert(&layout).second) return;
+      try {
+        const std::int64_t count = checked_device_count("", layout);
+        agree = count == devices.value_or(count);
+        devices = count;
+      } catch (const Error&) {
+        agree = false;
+      }
+    });
+  }
+  return agree ? devices : std::nullopt;
+}
+
+/// The same, or the first by name of those that do not agree.
 std::int64_t common_device_count(const std::vector<StageLayouts>& stages, std::int64_t stated) {
+  if (const auto agreed = agreed_device_count(stages)) return *agreed;
   std::int64_t devices = 0;
   std::string first_name;
   std::unordered_set<const Layout*> checked;  // parameters share them

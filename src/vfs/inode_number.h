@@ -24,6 +24,18 @@ InodeNumber version_inode_number(std::uint64_t version, std::string_view path,
 
 using InodeNumbering = std::function<InodeNumber(std::string_view path, std::uint64_t attempt)>;
 
+/// How the nodes of one tree get their numbers.
+struct PathNumbering {
+  InodeNumbering numbering;
+  std::uint64_t version = 0;  ///< as of version_inode_number()
+
+  /// @param has_bytes a file that shows a size, or a link.
+  InodeNumber number(std::string_view path, bool has_bytes, std::uint64_t attempt) const {
+    return version != 0 && has_bytes ? version_inode_number(version, path, attempt)
+                                     : numbering(path, attempt);
+  }
+};
+
 // --- trees with branches -----------------------------------------------------------------------
 //
 // In a tree that has branches, a number tells whether its node belongs to the trunk (bit 62 clear)

@@ -6,6 +6,9 @@
 
 #include <xxhash.h>
 
+#include "vfs/deferred_directory.h"
+#include "vfs/nodes.h"
+
 namespace reshardfs {
 
 const Node* Tree::own(InodeNumber inode) const noexcept {
@@ -15,7 +18,23 @@ const Node* Tree::own(InodeNumber inode) const noexcept {
 }
 
 const Node* Tree::find(InodeNumber inode) const noexcept {
-  if (const Node* node = own(inode)) return node;
+  if (const Node* node = own(inode)) {
+    if (!node->deferred) return node;
+    for (const auto& directory : deferred_) {
+      // Once it is open, its node has children.
+      if (directory->inode() != inode) continue;
+      const Tree* const made = directory->made();
+      return made == nullptr ? node : made->own(inode);
+    }
+    return node;
+  }
+  for (const auto& directory : deferred_) {
+    try {
+      if (const Node* node = directory->tree().own(inode)) return node;
+    } catch (const std::exception&) {
+      // No memory.
+    }
+  }
   for (const auto& tree : trees_) {
     if (const Node* node = tree->find(inode)) return node;
   }
@@ -24,8 +43,21 @@ const Node* Tree::find(InodeNumber inode) const noexcept {
   return branch == branches_.end() ? nullptr : branch->second->find(inode);
 }
 
-const Node* Tree::lookup(InodeNumber directory, std::string_view name) const noexcept {
-  const Node* node = find(directory);
+const Node* Tree::open(InodeNumber inode) const {
+  const Node* node = find(inode);
+  if (node == nullptr || !node->deferred) return node;
+  for (const auto& directory : deferred_) {
+    if (directory->inode() == inode) return directory->tree().own(inode);
+  }
+  // It is another tree's.
+  for (const auto& tree : trees_) {
+    if (tree->find(inode) == node) return tree->open(inode);
+  }
+  return branches_.at(branch_of(inode))->open(inode);
+}
+
+const Node* Tree::lookup(InodeNumber directory, std::string_view name) const {
+  const Node* node = open(directory);
   if (node == nullptr) return nullptr;
   const auto before = [this](InodeNumber child, std::string_view wanted) {
     return find(child)->name < wanted;
@@ -48,7 +80,10 @@ std::string Tree::path(InodeNumber inode) const {
 
 void Tree::for_each(const std::function<void(const Node&)>& call) const {
   if (!trees_.empty()) return trees_.front()->for_each(call);
-  for (const Node& node : nodes_) call(node);
+  for (const Node& node : nodes_) {
+    if (!node.deferred) call(node);
+  }
+  for (const auto& directory : deferred_) directory->tree().for_each(call);
   for (const auto& [number, branch] : branches_) branch->for_each(call);
 }
 
@@ -61,23 +96,11 @@ Tree Tree::with_former(std::vector<std::shared_ptr<const Tree>> trees) {
 }
 
 std::uint64_t Tree::sum() const {
-  std::string text;
-  const auto add = [&text](std::uint64_t value) {
-    text.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  std::uint64_t sum = 0;
-  for (const Node& node : nodes_) {
-    text.clear();
-    add(sum);
-    add(node.inode);
-    add(node.parent);
-    add(node.size);
-    add(static_cast<std::uint64_t>(node.mtime_ns.value_or(-1)));
-    add(node.name.size());
-    text.append(node.name).append(node.link);
-    text.append({node.hidden ? 'h' : '-', node.file != nullptr ? 'f' : '-'});
-    sum = XXH3_64bits(text.data(), text.size());
-  }
+  // All nodes of a tree have one time.
+  const std::int64_t mtime = root().mtime_ns.value_or(-1);
+  std::uint64_t sum = XXH3_64bits(&mtime, sizeof mtime) + deferred_sum_;
+  std::string scratch;
+  for (const Node& node : nodes_) sum += sum_of(node, node.file != nullptr, scratch);
   return sum;
 }
 

@@ -16,9 +16,13 @@
 
 #include "reshardfs/virtual_file.h"
 
+#include "base/deferred_files.h"
 #include "vfs/inode_number.h"
 
 namespace reshardfs {
+
+class DeferredDirectory;
+class NodeTexts;
 
 /// Numbers of nodes. Of a million nodes nearly all are files, whose empty lists take one word.
 class NodeNumbers {
@@ -77,27 +81,34 @@ struct Node {
   bool brief = false;
   /// Of a directory: what it holds is not known before it has been opened.
   bool pending = false;
+  /// Of a directory: what it holds is known, but its files' nodes are not made before Tree::open().
+  bool deferred = false;
 
+  /// Whether its entries take time before they are there.
+  bool must_open() const noexcept { return pending || deferred; }
   bool is_link() const noexcept { return !link.empty(); }
   bool is_directory() const noexcept { return file == nullptr && link.empty(); }
 };
 
 class Tree {
  public:
-  /// The node, or nullptr. O(log n).
+  /// The node, or nullptr. O(log n). A number that is none of the nodes' makes those of deferred
+  /// directories. Without memory for them it is nullptr, too.
   const Node* find(InodeNumber inode) const noexcept;
-  /// The child of a directory by name, or nullptr. O(log n).
-  const Node* lookup(InodeNumber directory, std::string_view name) const noexcept;
+  /// The same; a deferred directory gets its children. @throws std::bad_alloc
+  const Node* open(InodeNumber inode) const;
+  /// The child of a directory by name, or nullptr. O(log n) in an open directory; it opens others.
+  const Node* lookup(InodeNumber directory, std::string_view name) const;
   /// The node's path below the root, for messages; empty for the root and for unknown numbers.
   std::string path(InodeNumber inode) const;
   const Node& root() const { return *find(root_); }
   /// Calls with each node, the root and hidden ones and those of branches among them; of former
-  /// trees with none.
+  /// trees with none. Opens all directories.
   void for_each(const std::function<void(const Node&)>& call) const;
   /// The sum of all file sizes, bytes; 2^64-1 if it is greater.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// A sum of all that the kernel may keep of the nodes: their numbers, names, links, sizes and
-  /// times. Of branches nothing.
+  /// times. Of branches nothing. Opens no directory.
   std::uint64_t sum() const;
   /// Nodes, the root and hidden ones among them.
   std::uint64_t node_count() const noexcept { return node_count_; }
@@ -108,6 +119,7 @@ class Tree {
 
  private:
   friend class TreeBuilder;
+  friend class DeferredDirectory;
   const Node* own(InodeNumber inode) const noexcept;
 
   std::vector<Node> nodes_;  ///< sorted by number
@@ -116,6 +128,9 @@ class Tree {
   InodeNumber root_ = kRootInode;
   /// Trees that hang on this one, its trunk.
   std::unordered_map<BranchNumber, std::shared_ptr<const Tree>> branches_;
+  /// Few, of which each is a node, too.
+  std::vector<std::shared_ptr<const DeferredDirectory>> deferred_;
+  std::uint64_t deferred_sum_ = 0;  ///< of their files
   /// Of with_former(); then there are no nodes of its own.
   std::vector<std::shared_ptr<const Tree>> trees_;
   std::uint64_t total_bytes_ = 0;
@@ -153,6 +168,10 @@ class TreeBuilder {
   /// @throws Error as add_directory(); kInternal also if the path exists already as a file;
   ///         kBadInput if the file is larger than a file can be (2^63 - 4097 bytes).
   void add_file(std::string_view path, std::shared_ptr<const VirtualFile> file);
+  /// Files whose nodes are made when one of them is first needed. To whoever uses the tree it is as
+  /// if all had been added with add_file().
+  /// @param path of their directory. @throws Error as add_file()
+  void add_deferred(std::string_view path, std::shared_ptr<const DeferredFiles> files);
   /// A symbolic link. @throws Error as add_file(); kInternal if the target is empty.
   void add_link(std::string_view path, std::string target);
   /// Takes a node, and so all below it, out of its directory's listing; it can still be opened by
@@ -188,19 +207,23 @@ class TreeBuilder {
   void make_parents(std::string_view path);
   void add_leaf(std::string_view path, Entry&& entry);
   Entry& existing(std::string_view path, const char* verb);
-  class Texts;
+  void add_all(std::string_view path, const DeferredFiles& files);
+  void settle_deferred();
+  bool has_clash() const;
+  void attach_deferred(Tree& tree);
   std::size_t text_bytes() const;
-  Node root_node(Texts& texts) const;
+  Node root_node(NodeTexts& texts) const;
   Node make_node(const Node& parent, Entry&& entry) const;
   void attach_branches(Tree& tree);
 
-  InodeNumbering numbering_;
-  std::uint64_t version_ = 0;
   Entry& entry_of(std::string_view path);
+
+  PathNumbering numbering_;
 
   /// In the order in which they were added; they stay in their places.
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> by_path_;
+  std::vector<std::shared_ptr<DeferredDirectory>> deferred_;
   std::string_view last_parent_;  ///< whose parents have been made
   BranchRoot root_;
   bool is_branch_ = false;

@@ -9,6 +9,8 @@
 
 #include "base/text/name_order.h"
 #include "base/text/utf8.h"
+#include "vfs/deferred_directory.h"
+#include "vfs/nodes.h"
 #include "vfs/tree.h"
 
 namespace reshardfs {
@@ -22,6 +24,16 @@ constexpr std::size_t kNameBytes = 255;
 
 std::string path_in_quotes(std::string_view path) {
   return "'" + printable(std::string(path)) + "'";
+}
+
+void check_size(std::string_view path, std::uint64_t bytes) {
+  if (bytes <= kMaxFileBytes) return;
+  throw Error(ErrorKind::kBadInput, path_in_quotes(path) + " would have " + std::to_string(bytes) +
+                                        " bytes, more than a file can");
+}
+
+std::string joined(std::string_view directory, std::string_view name) {
+  return std::string(directory) + "/" + std::string(name);
 }
 
 /// "a/b/c" to {"a/b", "c"}; "c" to {"", "c"}.
@@ -56,39 +68,20 @@ void check_path(std::string_view path) {
   }
 }
 
-/// Each node is moved once: they are large.
-void sort_by_number(std::vector<Node>& nodes) {
-  std::vector<std::pair<InodeNumber, std::size_t>> order;
-  order.reserve(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) order.emplace_back(nodes[i].inode, i);
-  std::sort(order.begin(), order.end());
-  std::vector<Node> sorted;
-  sorted.reserve(nodes.size());
-  for (const auto& [inode, position] : order) sorted.push_back(std::move(nodes[position]));
-  nodes = std::move(sorted);
-}
-
-/// total += bytes, but never over the largest number.
-void add_saturated(std::uint64_t& total, std::uint64_t bytes) {
-  if (__builtin_add_overflow(total, bytes, &total)) {
-    total = std::numeric_limits<std::uint64_t>::max();
-  }
-}
-
 }  // namespace
 
-TreeBuilder::TreeBuilder(InodeNumbering numbering) : numbering_(std::move(numbering)) {
+TreeBuilder::TreeBuilder(InodeNumbering numbering) : numbering_{std::move(numbering)} {
   root_.parent = kRootInode;
 }
 
 TreeBuilder::TreeBuilder(std::uint64_t version) : TreeBuilder(inode_number) {
-  version_ = version;
+  numbering_.version = version;
 }
 
 TreeBuilder::TreeBuilder(BranchRoot root)
-    : numbering_([branch = root.branch](std::string_view path, std::uint64_t attempt) {
+    : numbering_{[branch = root.branch](std::string_view path, std::uint64_t attempt) {
         return branch_inode_number(branch, path, attempt);
-      }),
+      }},
       root_(std::move(root)),
       is_branch_(true) {
   check_name(root_.name);
@@ -141,14 +134,76 @@ void TreeBuilder::add_leaf(std::string_view path, Entry&& entry) {
 void TreeBuilder::add_file(std::string_view path, std::shared_ptr<const VirtualFile> file) {
   check_path(path);
   if (file == nullptr) throw Error(ErrorKind::kInternal, path_in_quotes(path) + " has no contents");
-  if (file->size() > kMaxFileBytes) {
-    throw Error(ErrorKind::kBadInput, path_in_quotes(path) + " would have " +
-                                          std::to_string(file->size()) +
-                                          " bytes, more than a file can");
-  }
+  check_size(path, file->size());
   Entry entry;
   entry.file = std::move(file);
   add_leaf(path, std::move(entry));
+}
+
+// --- deferred files ----------------------------------------------------------------------------
+
+void TreeBuilder::add_deferred(std::string_view path, std::shared_ptr<const DeferredFiles> files) {
+  check_path(path);
+  auto directory =
+      std::make_shared<DeferredDirectory>(std::string(path), std::move(files), numbering_);
+  bool is_flat = true;
+  directory->learn([&](std::string_view name, std::uint64_t size) {
+    check_path(name);
+    if (size > kMaxFileBytes) check_size(joined(path, name), size);
+    is_flat = is_flat && name.find('/') == std::string_view::npos;
+  });
+  if (directory->known().numbers.empty()) return;
+  if (!is_flat) return add_all(path, directory->files());
+  add_directory(path);
+  deferred_.push_back(std::move(directory));
+}
+
+void TreeBuilder::add_all(std::string_view path, const DeferredFiles& files) {
+  files.make([&](std::string_view name, std::shared_ptr<const VirtualFile> file) {
+    add_file(joined(path, name), std::move(file));
+  });
+}
+
+/// Files are deferred only where it makes no difference: where each node has its first number, and
+/// the directory no other entries.
+void TreeBuilder::settle_deferred() {
+  if (!has_clash()) return;
+  for (const auto& directory : deferred_) add_all(directory->path(), directory->files());
+  deferred_.clear();
+}
+
+bool TreeBuilder::has_clash() const {
+  if (deferred_.empty()) return false;
+  std::vector<InodeNumber> numbers;
+  for (const auto& directory : deferred_) {
+    const std::vector<InodeNumber>& more = directory->known().numbers;
+    numbers.insert(numbers.end(), more.begin(), more.end());
+  }
+  numbers.push_back(is_branch_ ? numbering_.number("", false, 0) : kRootInode);
+  for (const Entry& entry : entries_) {
+    const bool is_inside = std::any_of(
+        deferred_.begin(), deferred_.end(),
+        [&](const auto& directory) { return split_last(entry.path).first == directory->path(); });
+    if (is_inside) return true;
+    const bool has_bytes = !entry.link.empty() || (entry.file != nullptr && entry.file->size() > 0);
+    numbers.push_back(numbering_.number(entry.path, has_bytes, 0));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return std::adjacent_find(numbers.begin(), numbers.end()) != numbers.end();
+}
+
+/// Of a tree with all other nodes, in the order of their numbers.
+void TreeBuilder::attach_deferred(Tree& tree) {
+  for (auto& directory : deferred_) {
+    const Node* const node = tree.own(numbering_.number(directory->path(), false, 0));
+    tree.nodes_[static_cast<std::size_t>(node - tree.nodes_.data())].deferred = true;
+    directory->set_node(*node);
+    const DeferredDirectory::Known known = std::move(*directory).known();
+    tree.node_count_ += known.numbers.size();
+    add_saturated(tree.total_bytes_, known.bytes);
+    tree.deferred_sum_ += known.sum;
+    tree.deferred_.push_back(std::move(directory));
+  }
 }
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
@@ -182,24 +237,6 @@ void TreeBuilder::add_branch(std::shared_ptr<const Tree> branch, bool shown) {
   branches_.emplace_back(std::move(branch), shown);
 }
 
-/// The names and links of a tree, one behind the other.
-class TreeBuilder::Texts {
- public:
-  explicit Texts(std::size_t bytes) : bytes_(std::make_unique<char[]>(bytes)), end_(bytes_.get()) {}
-
-  std::string_view add(std::string_view text) {
-    char* const begin = end_;
-    end_ = std::copy(text.begin(), text.end(), end_);
-    *end_++ = '\0';
-    return {begin, text.size()};
-  }
-  std::unique_ptr<char[]> take() && { return std::move(bytes_); }
-
- private:
-  std::unique_ptr<char[]> bytes_;
-  char* end_;
-};
-
 std::size_t TreeBuilder::text_bytes() const {
   std::size_t bytes = root_.name.size() + 1;
   for (const Entry& entry : entries_) {
@@ -209,9 +246,9 @@ std::size_t TreeBuilder::text_bytes() const {
   return bytes;
 }
 
-Node TreeBuilder::root_node(Texts& texts) const {
+Node TreeBuilder::root_node(NodeTexts& texts) const {
   Node root;
-  root.inode = is_branch_ ? numbering_("", 0) : kRootInode;
+  root.inode = is_branch_ ? numbering_.number("", false, 0) : kRootInode;
   root.parent = root_.parent;
   root.name = texts.add(root_.name);
   root.changing = root_changes_;
@@ -259,8 +296,9 @@ void TreeBuilder::attach_branches(Tree& tree) {
 }
 
 Tree TreeBuilder::build() && {
+  settle_deferred();
   Tree tree;
-  Texts texts(text_bytes());
+  NodeTexts texts(text_bytes());
   std::vector<Node>& nodes = tree.nodes_;
   nodes.reserve(entries_.size() + 1);
   nodes.push_back(root_node(texts));
@@ -271,10 +309,8 @@ Tree TreeBuilder::build() && {
   // depend on the order in which they were added.
   const auto free_number = [&](std::string_view path, bool has_bytes) {
     for (std::uint64_t attempt = 0;; ++attempt) {
-      const InodeNumber number = version_ != 0 && has_bytes
-                                     ? version_inode_number(version_, path, attempt)
-                                     : numbering_(path, attempt);
-      if (taken.insert(number).second) return number;
+      const InodeNumber tried = numbering_.number(path, has_bytes, attempt);
+      if (taken.insert(tried).second) return tried;
     }
   };
   std::unordered_map<std::string_view, std::size_t> directories{{std::string_view(), 0}};
@@ -302,6 +338,7 @@ Tree TreeBuilder::build() && {
   for (Node& node : nodes) node.children.shrink_to_fit();
   sort_by_number(nodes);
   tree.node_count_ = nodes.size();
+  attach_deferred(tree);
   attach_branches(tree);
   return tree;
 }

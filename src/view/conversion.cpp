@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/retry_once.h"
 #include "base/text/near_name.h"
 #include "base/text/text.h"
 #include "checkpoint/checkpoint_set.h"
@@ -50,9 +51,13 @@ struct Conversion::State {
   ConversionTables tables;
   ReportSubject report;
   std::vector<OutputFile> files;
+  std::vector<DeferredView> deferred;
   std::vector<AbsentFiles> absent;
+  RetryOnce once;               ///< guards all
+  std::vector<OutputFile> all;  ///< with the deferred ones
 
   void add_views(const ViewContext& context);
+  void make_all();
 };
 
 /// A view that was asked for by its name is there, and some view in any case.
@@ -86,6 +91,21 @@ void Conversion::State::add_views(const ViewContext& context) {
   require(!shown.empty() || !options.views.empty(), "no view can be shown");
 }
 
+void Conversion::State::make_all() {
+  std::vector<OutputFile> made;
+  auto next = files.begin();
+  for (const DeferredView& view : deferred) {
+    const auto end = files.begin() + static_cast<std::ptrdiff_t>(view.position);
+    made.insert(made.end(), next, end);
+    next = end;
+    view.files->make([&](std::string_view path, std::shared_ptr<const VirtualFile> file) {
+      made.push_back({view.directory + "/" + std::string(path), std::move(file)});
+    });
+  }
+  made.insert(made.end(), next, files.end());
+  all = std::move(made);
+}
+
 Conversion::Conversion(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Conversion::Conversion(Conversion&&) noexcept = default;
 Conversion& Conversion::operator=(Conversion&&) noexcept = default;
@@ -102,10 +122,12 @@ Conversion Conversion::open(const ConversionOptions& given) {
       state->absent.push_back({path, tables.no_whole->what()});
     }
   }
-  const ViewContext context{options,      tables.formats,  tables.ranks, tables.target,
-                            tables.whole, tables.warnings, tables.notes, tables.model,
-                            state->files, state->absent};
+  const auto sizes = std::make_shared<SafetensorsSizes>();
+  const ViewContext context{options,      tables.formats,  tables.ranks,    tables.target,
+                            tables.whole, tables.warnings, tables.notes,    tables.model,
+                            state->files, sizes,           state->deferred, state->absent};
   state->add_views(context);
+  sizes->forget();
   state->report = report_subject(context);
   return Conversion(std::move(state));
 }
@@ -124,7 +146,17 @@ std::size_t Conversion::parameter_count() const {
 }
 
 const std::vector<OutputFile>& Conversion::files() const {
-  return state_->files;
+  if (state_->deferred.empty()) return state_->files;
+  state_->once.call([this] { state_->make_all(); });
+  return state_->all;
+}
+
+const std::vector<OutputFile>& ConversionAccess::listed(const Conversion& conversion) {
+  return conversion.state_->files;
+}
+
+const std::vector<DeferredView>& ConversionAccess::deferred(const Conversion& conversion) {
+  return conversion.state_->deferred;
 }
 
 TensorSet Conversion::tensors(Rank rank) const {

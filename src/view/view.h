@@ -12,6 +12,7 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/error.h"
 
+#include "base/deferred_files.h"
 #include "conversion/conversion_tables.h"
 #include "plan/target/target_table.h"
 #include "view/files/safetensors_file.h"
@@ -22,6 +23,13 @@ namespace reshardfs {
 struct AbsentFiles {
   std::string path;  ///< of a file, or of a directory, which ends with '/'
   std::string why;
+};
+
+/// Files of a view that are made when they are first needed.
+struct DeferredView {
+  std::size_t position = 0;  ///< how many of the other files come before them
+  std::string directory;     ///< in which they are, e.g. "merged/params"
+  std::shared_ptr<const DeferredFiles> files;
 };
 
 /// The input of a view. All of it except `warnings` outlives the files.
@@ -41,6 +49,9 @@ struct ViewContext {
   const ShownModel& model;
   /// The files of the views before it in view_registry().
   const std::vector<OutputFile>& files;
+  const std::shared_ptr<SafetensorsSizes>& sizes;
+  /// Receives those of the views' files that their list does not have.
+  std::vector<DeferredView>& deferred;
   std::vector<AbsentFiles>& absent;
 
   /// Called by a view that cannot make its files. Adds a warning if the user has not named the
@@ -94,6 +105,13 @@ enum class SafetensorsKind : std::uint8_t {
   /// byte for byte.
   kMindSpores,
   kOwn,  ///< no other program's bytes are promised
+};
+
+/// Access to the files of a conversion, for code inside reshardfs.
+struct ConversionAccess {
+  /// Conversion::files() without those that are deferred.
+  static const std::vector<OutputFile>& listed(const Conversion& conversion);
+  static const std::vector<DeferredView>& deferred(const Conversion& conversion);
 };
 
 /// The common parts of a table's safetensors files, made from the options. Unless these state an

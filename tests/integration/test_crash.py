@@ -92,6 +92,26 @@ class Crash(unittest.TestCase):
                     self.assertEqual(run("umount", made.mountpoint).code, 0)
                     assert_gone(made.mountpoint)
 
+    def test_files_of_params_stay_what_they_were(self) -> None:
+        """Their nodes are made when they are first needed: here for numbers that the process which
+        the kernel has them from told it."""
+        with mounted("--supervise") as made:
+            params = made.mountpoint / "merged/params"
+            names = sorted(os.listdir(params))
+            before = [os.stat(params / name) for name in names]
+            contents = (params / names[0]).read_bytes()
+            with open(params / names[0], "rb", buffering=0) as array:
+                listing = os.open(params, os.O_RDONLY)
+                for end in (lambda: os.kill(made.pid(), signal.SIGKILL), made.reload):
+                    end()
+                    self.assertEqual(os.pread(array.fileno(), len(contents), 0), contents)
+                    self.assertEqual(os.fstat(array.fileno()), before[0])
+                    self.assertEqual(sorted(os.listdir(listing)), names)
+                    self.assertEqual([os.stat(params / name) for name in names], before)
+                    with self.assertRaises(FileNotFoundError):
+                        os.stat(params / "none")
+                os.close(listing)
+
     def test_a_text_that_was_open_is_stale_and_not_empty(self) -> None:
         with mounted("--supervise") as made, open(made.mountpoint / STATUS, "rb", buffering=0) as status:
             os.kill(json.loads(status.read())["pid"], signal.SIGKILL)

@@ -2,6 +2,7 @@
 #include "base/text/name_order.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -84,6 +85,18 @@ std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> name
   std::transform(items.begin(), items.end(), order.begin(),
                  [](const Item& item) { return item.position; });
   return order;
+}
+
+bool are_distinct(std::span<const std::string_view> names) {
+  std::vector<std::size_t> hashes(names.size());
+  std::transform(names.begin(), names.end(), hashes.begin(), std::hash<std::string_view>());
+  std::sort(hashes.begin(), hashes.end());
+  if (std::adjacent_find(hashes.begin(), hashes.end()) == hashes.end()) return true;
+  // Equal names, or other ones with the same hash.
+  const std::vector<std::uint32_t> order = order_of_names(names);
+  return std::adjacent_find(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+           return names[a] == names[b];
+         }) == order.end();
 }
 
 }  // namespace reshardfs

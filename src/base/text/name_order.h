@@ -15,7 +15,10 @@ namespace reshardfs {
 /// @param names fewer than 2^32.
 std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> names);
 
-/// The same of names that are elsewhere.
+/// Whether no name stands twice. In much less time than their order takes.
+bool are_distinct(std::span<const std::string_view> names);
+
+/// The order of names that are elsewhere.
 /// @param name_of the name at a position.
 template <typename NameOf>
 std::vector<std::uint32_t> order_by_name(std::size_t count, NameOf&& name_of) {

@@ -187,12 +187,14 @@ void HeaderReader::read_offsets(ParsedTensor& tensor) {
 
 void HeaderReader::refuse_twice() const {
   const std::vector<ParsedTensor>& tensors = header_.tensors;
-  const std::vector<std::uint32_t> order = order_by_name(
-      tensors.size(), [&](std::size_t i) { return std::string_view(tensors[i].name); });
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const ParsedTensor& tensor : tensors) names.emplace_back(tensor.name);
+  if (are_distinct(names)) return;
+  const std::vector<std::uint32_t> order = order_of_names(names);
   const auto twice = std::adjacent_find(
       order.begin(), order.end(),
       [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name == tensors[b].name; });
-  if (twice == order.end()) return;
   throw Error(ErrorKind::kBadInput, "appears twice in the file's header")
       .for_parameter(tensors[*twice].name);
 }

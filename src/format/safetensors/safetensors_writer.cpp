@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <numeric>
 #include <string_view>
 
@@ -113,7 +114,11 @@ class HeaderText {
     append_json_quoted(text_, text);
     bytes_ = text_.size();
   }
-  void add_number(std::uint64_t number) { add(std::to_string(number)); }
+  void add_number(std::uint64_t number) {
+    std::array<char, 20> digits{};
+    const auto [end, error] = std::to_chars(digits.begin(), digits.end(), number);
+    add({digits.data(), static_cast<std::size_t>(end - digits.data())});
+  }
   void reserve(std::size_t bytes) {
     if (!counts_only_) text_.reserve(bytes);
   }
@@ -187,15 +192,18 @@ std::string framed(const std::string& text, const DataPlace& data) {
   return bytes;
 }
 
-/// Checks all and writes the text; sets what of `header` is not the text.
-void write(std::span<const HeaderTensor> tensors, const Metadata& metadata, const DataPlace& data,
-           std::span<const std::uint32_t> by_name, HeaderText& text, Header& header) {
+void check_place(const DataPlace& data) {
   if (data.place % kLengthBytes != 0 || data.place >= data.align || data.align < kLengthBytes ||
       !std::has_single_bit(data.align)) {
     throw Error(ErrorKind::kInternal, "safetensors headers cannot be aligned to " +
                                           std::to_string(data.place) + " of " +
                                           std::to_string(data.align) + " bytes");
   }
+}
+
+/// Checks all tensors and writes their entries; sets what of `header` is not the text.
+void write(std::span<const HeaderTensor> tensors, std::span<const std::uint32_t> by_name,
+           HeaderText& text, Header& header) {
   std::vector<std::uint32_t> sorted;
   if (by_name.empty()) {
     sorted = order_by_name(tensors.size(), [&](std::size_t i) { return tensors[i].name; });
@@ -204,12 +212,7 @@ void write(std::span<const HeaderTensor> tensors, const Metadata& metadata, cons
   check_order(tensors, by_name);
   header.order = order_of(tensors, by_name);
   header.data_offsets.resize(tensors.size());
-  std::size_t names = 0;
-  for (const HeaderTensor& tensor : tensors) names += tensor.name.size();
-  text.reserve(names + kUsualTensorBytes * (tensors.size() + 1));
-  text.add("{");
-  if (!metadata.empty()) text.add(metadata_text(metadata));
-  bool is_first = metadata.empty();
+  bool is_first = true;
   ContentSizes sizes;
   for (const std::size_t position : header.order) {
     const HeaderTensor& tensor = tensors[position];
@@ -228,26 +231,44 @@ void write(std::span<const HeaderTensor> tensors, const Metadata& metadata, cons
       throw;
     }
   }
-  text.add("}");
+}
+
+/// What stands before the tensors.
+std::string beginning(const Metadata& metadata, bool has_tensors) {
+  if (metadata.empty()) return "{";
+  return "{" + metadata_text(metadata) + (has_tensors ? "," : "");
 }
 
 }  // namespace
 
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
                    const DataPlace& data, std::span<const std::uint32_t> by_name) {
+  check_place(data);
   Header header;
   HeaderText text(/*counts_only=*/false);
-  write(tensors, metadata, data, by_name, text, header);
+  std::size_t names = 0;
+  for (const HeaderTensor& tensor : tensors) names += tensor.name.size();
+  text.reserve(names + kUsualTensorBytes * (tensors.size() + 1));
+  text.add(beginning(metadata, !tensors.empty()));
+  write(tensors, by_name, text, header);
+  text.add("}");
   header.bytes = framed(text.take(), data);
   return header;
 }
 
-std::uint64_t file_bytes(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                         const DataPlace& data, std::span<const std::uint32_t> by_name) {
+TensorBytes tensor_bytes(std::span<const HeaderTensor> tensors,
+                         std::span<const std::uint32_t> by_name) {
   Header header;
   HeaderText text(/*counts_only=*/true);
-  write(tensors, metadata, data, by_name, text, header);
-  return framed_bytes(text.bytes(), data) + header.data_bytes;
+  write(tensors, by_name, text, header);
+  return {text.bytes(), header.data_bytes};
+}
+
+std::uint64_t file_bytes(const TensorBytes& tensors, const Metadata& metadata,
+                         const DataPlace& data) {
+  check_place(data);
+  const std::uint64_t text = beginning(metadata, tensors.text > 0).size() + tensors.text + 1;
+  return framed_bytes(text, data) + tensors.data;
 }
 
 }  // namespace reshardfs::safetensors

@@ -67,8 +67,17 @@ struct DataPlace {
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
                    const DataPlace& data = {}, std::span<const std::uint32_t> by_name = {});
 
-/// Header::file_bytes() of the same, without the text of a million tensors.
-std::uint64_t file_bytes(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                         const DataPlace& data = {}, std::span<const std::uint32_t> by_name = {});
+/// What tensors take of a file, whatever else is in its header.
+struct TensorBytes {
+  std::uint64_t text = 0;  ///< their entries, with the commas between them
+  std::uint64_t data = 0;  ///< their elements
+};
+
+/// @throws Error as make_header(), except for what it throws of metadata and `data`.
+TensorBytes tensor_bytes(std::span<const HeaderTensor> tensors,
+                         std::span<const std::uint32_t> by_name = {});
+/// Header::file_bytes(), without the text of a million tensors. @throws Error as make_header()
+std::uint64_t file_bytes(const TensorBytes& tensors, const Metadata& metadata,
+                         const DataPlace& data = {});
 
 }  // namespace reshardfs::safetensors

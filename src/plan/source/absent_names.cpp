@@ -25,6 +25,21 @@ bool has_lost_stage(const std::vector<bool>& has_files) {
   return std::find(has_files.begin(), has_files.end(), false) != has_files.end();
 }
 
+/// Whether the source has every parameter of the strategy: nearly always, and found out without
+/// sorting the names.
+bool has_all_of(const SourceTable& source, const Strategy& strategy) {
+  for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
+    const StageLayouts& layouts = strategy.stage(stage);
+    const auto& parameters = source.parameters();
+    const auto held = std::count_if(
+        parameters.begin(), parameters.end(),
+        [&](const SourceParameter& parameter) { return layouts.contains(parameter.name); });
+    // The source has each name once.
+    if (static_cast<std::size_t>(held) != layouts.size()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Rank> ranks_of_lost_stages(const SourceTable& source) {
@@ -47,6 +62,10 @@ AbsentNames absent_names(const SourceTable& source, const std::optional<Strategy
   AbsentNames out;
   const Strategy* const listing = source.strategy();
   if (listing == nullptr && !target) return out;  // nothing lists names
+  if (names.entries().empty() && (listing == nullptr || has_all_of(source, *listing)) &&
+      (!target || has_all_of(source, *target))) {
+    return out;
+  }
   std::vector<bool> has_files;
   if (source.states_layouts()) has_files = stages_with_files(source);
   // Of the source, the strategies and the map, which outlive it.

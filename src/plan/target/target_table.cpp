@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include "reshardfs/error.h"
@@ -311,10 +312,31 @@ const std::vector<bool>* TargetTable::stages_with(const std::string& name) {
   return stages_.keep(std::move(has));
 }
 
+namespace {
+
+/// The order by name: that of the first file if it has exactly these parameters, or a new one.
+std::vector<std::uint32_t> names_order(const std::vector<TargetParameter>& parameters,
+                                       const std::vector<RankFile>& files) {
+  const auto has_all = [&](const FileIndex& file) {
+    const std::vector<TensorEntry>& entries = file.entries();
+    return std::equal(parameters.begin(), parameters.end(), entries.begin(), entries.end(),
+                      [](const TargetParameter& parameter, const TensorEntry& entry) {
+                        return &parameter.name == &entry.name;
+                      });
+  };
+  if (!files.empty() && has_all(*files.front().index)) {
+    const std::span<const std::uint32_t> order = files.front().index->order_by_name();
+    return {order.begin(), order.end()};
+  }
+  return order_by_name(parameters.size(),
+                       [&](std::size_t i) { return std::string_view(parameters[i].name); });
+}
+
+}  // namespace
+
 /// @throws Error kBadInput if a name stands twice.
 void TargetTable::sort_names() {
-  const std::vector<std::uint32_t> order = reshardfs::order_by_name(
-      parameters_.size(), [&](std::size_t i) { return std::string_view(parameters_[i].name); });
+  const std::vector<std::uint32_t> order = names_order(parameters_, source_->checkpoint().files());
   std::optional<std::pair<std::uint32_t, std::uint32_t>> twice;  // the first in the table's order
   name_ranks_.resize(order.size());
   for (std::uint32_t rank = 0; rank < order.size(); ++rank) {

@@ -33,16 +33,27 @@ class StageLayouts::Contents {
 
   Item* find(std::string_view name) {
     if (slots_.empty()) return nullptr;
-    const std::uint32_t number = slots_[slot_of(name)];
+    const std::uint32_t number = slots_[slot_of(name, hash_of(name))].number;
     return number == kNone ? nullptr : &items_[number];
   }
 
-  Item& add(std::string name, const Layout& layout) {
+  /// @return the item of this name, and whether it is new; if not, it stays as it is.
+  std::pair<Item*, bool> add(std::string name, const Layout& layout) {
     if (3 * (items_.size() + 1) > 2 * slots_.size()) grow();
-    const std::size_t slot = slot_of(name);
+    const std::uint32_t hash = hash_of(name);
+    Slot& slot = slots_[slot_of(name, hash)];
+    if (slot.number != kNone) return {&items_[slot.number], false};
     Item& added = items_.emplace_back(Item{std::move(name), kind(layout)});
-    slots_[slot] = static_cast<std::uint32_t>(items_.size() - 1);
-    return added;
+    slot = {static_cast<std::uint32_t>(items_.size() - 1), hash};
+    return {&added, true};
+  }
+
+  void for_each_layout(const std::function<void(const Layout&)>& call) const {
+    const Layout* before = nullptr;
+    for (const Item& item : items_) {
+      if (item.layout != before) call(*item.layout);
+      before = item.layout;
+    }
   }
 
   /// The kept one of equal layouts.
@@ -76,22 +87,42 @@ class StageLayouts::Contents {
  private:
   static constexpr std::uint32_t kNone = static_cast<std::uint32_t>(-1);
 
+  /// Other names are mostly told by their hashes, without a look at the items.
+  struct Slot {
+    std::uint32_t number = kNone;  ///< of an item
+    std::uint32_t hash = 0;        ///< of its name
+  };
+
+  static std::uint32_t hash_of(std::string_view name) noexcept {
+    return static_cast<std::uint32_t>(std::hash<std::string_view>()(name));
+  }
+
   /// Where the name is, or is to be.
-  std::size_t slot_of(std::string_view name) const {
+  std::size_t slot_of(std::string_view name, std::uint32_t hash) const {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = std::hash<std::string_view>()(name) & mask;
-    while (slots_[slot] != kNone && items_[slots_[slot]].name != name) slot = (slot + 1) & mask;
-    return slot;
+    const auto is_other = [&](const Slot& slot) {
+      return slot.number != kNone && (slot.hash != hash || items_[slot.number].name != name);
+    };
+    std::size_t at = hash & mask;
+    while (is_other(slots_[at])) at = (at + 1) & mask;
+    return at;
   }
 
   void grow() {
     constexpr std::size_t kLeast = 16;
-    slots_.assign(std::max(kLeast, 2 * slots_.size()), kNone);
-    for (std::uint32_t i = 0; i < items_.size(); ++i) slots_[slot_of(items_[i].name)] = i;
+    std::vector<Slot> before(std::max(kLeast, 2 * slots_.size()));
+    before.swap(slots_);
+    const std::size_t mask = slots_.size() - 1;
+    for (const Slot& slot : before) {
+      if (slot.number == kNone) continue;
+      std::size_t at = slot.hash & mask;
+      while (slots_[at].number != kNone) at = (at + 1) & mask;
+      slots_[at] = slot;
+    }
   }
 
-  std::deque<Item> items_;            ///< in the order in which they came; they stay in place
-  std::vector<std::uint32_t> slots_;  ///< numbers of items by the hashes of their names
+  std::deque<Item> items_;   ///< in the order in which they came; they stay in place
+  std::vector<Slot> slots_;  ///< by the hashes of names
   std::vector<std::shared_ptr<const Layout>> kinds_;  ///< see share_equal()
   std::vector<std::shared_ptr<const Layout>> kept_;   ///< beyond those
   mutable std::mutex mutex_;                          ///< guards order_
@@ -146,18 +177,18 @@ const Layout& StageLayouts::at(std::string_view name) const {
 std::pair<StageLayouts::const_iterator, bool> StageLayouts::try_emplace(std::string name,
                                                                         const Layout& layout) {
   Contents& contents = own();
-  const Item* const found = contents.find(name);
-  const Item* const item = found != nullptr ? found : &contents.add(std::move(name), layout);
-  return {const_iterator(&contents, item, const_iterator::kUnknown), found == nullptr};
+  const auto [item, is_new] = contents.add(std::move(name), layout);
+  return {const_iterator(&contents, item, const_iterator::kUnknown), is_new};
 }
 
 void StageLayouts::insert_or_assign(const std::string& name, const Layout& layout) {
   Contents& contents = own();
-  if (Item* const found = contents.find(name)) {
-    found->layout = contents.kind(layout);
-  } else {
-    contents.add(name, layout);
-  }
+  const auto [item, is_new] = contents.add(name, layout);
+  if (!is_new) item->layout = contents.kind(layout);
+}
+
+void StageLayouts::for_each_layout(const std::function<void(const Layout&)>& call) const {
+  if (contents_) contents_->for_each_layout(call);
 }
 
 bool StageLayouts::operator==(const StageLayouts& other) const {

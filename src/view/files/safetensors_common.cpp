@@ -12,9 +12,11 @@ namespace {
 constexpr std::uint64_t kMindSporesAlign = 8;
 constexpr std::uint64_t kPage = 4096;
 
-SafetensorsFile::Common without_texts(const ConversionOptions& options, SafetensorsKind kind,
+SafetensorsFile::Common without_texts(const ViewContext& context, SafetensorsKind kind,
                                       const std::string& format) {
+  const ConversionOptions& options = context.options;
   SafetensorsFile::Common common;
+  common.sizes = context.sizes;
   const bool equals_mindspores =
       kind == SafetensorsKind::kMindSpores && format == "ms" && options.casts.empty();
   common.as_in_source = options.as_in_source && !options.align;
@@ -32,8 +34,7 @@ SafetensorsFile::Common without_texts(const ConversionOptions& options, Safetens
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
                                                                   SafetensorsKind kind,
                                                                   const std::string& format) {
-  return std::make_shared<const SafetensorsFile::Common>(
-      without_texts(context.options, kind, format));
+  return std::make_shared<const SafetensorsFile::Common>(without_texts(context, kind, format));
 }
 
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
@@ -41,7 +42,7 @@ std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewCont
                                                                   SafetensorsKind kind,
                                                                   const std::string& format) {
   constexpr std::size_t kNamed = 5;
-  SafetensorsFile::Common common = without_texts(context.options, kind, format);
+  SafetensorsFile::Common common = without_texts(context, kind, format);
   std::string left_out;
   std::size_t left_out_count = 0;
   for (const TargetParameter& parameter : table.parameters()) {

@@ -23,14 +23,20 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank 
     : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       common_(std::move(common)) {
-  SafetensorsFile::measure();
+  const auto measured = [this] {
+    return safetensors::tensor_bytes(slices(), target().order_by_name(parameters_));
+  };
+  set_sizes(common_->sizes ? common_->sizes->of(target(), rank(), parameters_, measured)
+                           : measured());
 }
 
 void SafetensorsFile::measure() {
+  set_sizes(safetensors::tensor_bytes(tensors()));
+}
+
+void SafetensorsFile::set_sizes(const safetensors::TensorBytes& tensors) {
   if (common_->as_in_source) place_ = place_in_source(header());
-  // The order is empty if a derived class has tensors of its own.
-  set_size(safetensors::file_bytes(tensors(), metadata(), {common_->align, place_},
-                                   target().order_by_name(parameters_)));
+  set_size(safetensors::file_bytes(tensors, metadata(), {common_->align, place_}));
 }
 
 std::uint64_t SafetensorsFile::place_in_source(const safetensors::Header& head) const {

@@ -7,6 +7,7 @@
 
 #include "format/safetensors/safetensors_writer.h"
 #include "view/files/parted_file.h"
+#include "view/files/safetensors_sizes.h"
 
 namespace reshardfs {
 
@@ -19,6 +20,8 @@ class SafetensorsFile : public PartedFile {
     std::uint64_t align = 8;
     /// The data begins where it begins in the source's pages, if that is the same for most bytes.
     bool as_in_source = false;
+    /// Of all files that are made together; nullptr: of this one alone.
+    std::shared_ptr<SafetensorsSizes> sizes{};
   };
 
   /// @param parameters arrays that the rank has, in any order.
@@ -44,6 +47,7 @@ class SafetensorsFile : public PartedFile {
   std::vector<const TargetParameter*> parameters() const override { return parameters_; }
 
   std::vector<safetensors::HeaderTensor> slices() const;
+  void set_sizes(const safetensors::TensorBytes& tensors);
   safetensors::Header header() const;
   /// See Common::as_in_source. @param head with the same tensors.
   std::uint64_t place_in_source(const safetensors::Header& head) const;

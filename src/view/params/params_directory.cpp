@@ -132,16 +132,55 @@ void append_item(std::string& out, const TargetParameter& parameter, const std::
 constexpr std::size_t kMaxPathBytes = 3072;
 constexpr std::size_t kShownColumns = 40;
 
+constexpr std::string_view kParams = "params/";
+
 /// Relative to the list; empty for what is no array, for what NumPy has no elements for, and for
 /// what has no place.
 std::string path_of(const TargetParameter& parameter) {
   if (numpy_descr(parameter.dtype).empty()) return {};
-  std::string path = "params/";
+  std::string path(kParams);
   path.reserve(path.size() + parameter.name.size() + kParameterFileExtension.size());
   path += to_file_path(parameter.name);
   path += kParameterFileExtension;
   return path.size() > kMaxPathBytes ? std::string() : path;
 }
+
+/// The .npy files of a rank.
+class ParamFiles final : public DeferredFiles {
+ public:
+  ParamFiles(std::shared_ptr<const TargetTable> target, Rank rank)
+      : target_(std::move(target)), rank_(rank) {}
+
+  void tell(Tell call) const override {
+    NpySizes sizes(*target_, rank_);
+    for_each([&](std::string_view path, const TargetParameter& parameter) {
+      call(path, sizes.of(parameter));
+    });
+  }
+
+  void make(Take call) const override {
+    // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
+    const auto arrays = std::make_shared<std::deque<NpyFile>>();
+    NpySizes sizes(*target_, rank_);
+    for_each([&](std::string_view path, const TargetParameter& parameter) {
+      const NpyFile& array = arrays->emplace_back(target_, rank_, parameter, sizes);
+      call(path, {arrays, &array});
+    });
+  }
+
+ private:
+  template <typename Call>
+  void for_each(Call&& call) const {
+    for (const TargetParameter& parameter : target_->parameters()) {
+      if (!is_array(parameter.dtype) || !target_->has(parameter, rank_)) continue;
+      const std::string path = path_of(parameter);
+      if (!path.empty()) call(std::string_view(path).substr(kParams.size()), parameter);
+    }
+  }
+
+  std::shared_ptr<const TargetTable> target_;
+  Rank rank_;
+};
 
 /// Calls take() with the list's text, piece by piece.
 template <typename Take>
@@ -187,28 +226,18 @@ void warn_of_long_names(const std::vector<std::string>& names, std::vector<std::
 
 }  // namespace
 
-void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
-                const std::string& directory, std::vector<OutputFile>& files,
-                std::vector<std::string>& warnings) {
-  // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
-  const auto arrays = std::make_shared<std::deque<NpyFile>>();
-  NpySizes sizes(*target, rank);
+void add_params(const ViewContext& context, const std::shared_ptr<const TargetTable>& target,
+                Rank rank, const std::string& directory, std::vector<OutputFile>& files) {
+  std::vector<std::string>& warnings = context.warnings;
   std::vector<std::string> too_long;
   std::vector<std::string> packed;
-  files.reserve(files.size() + target->parameters().size());
   for (const TargetParameter& parameter : target->parameters()) {
     if (!is_array(parameter.dtype) || !target->has(parameter, rank)) continue;
     if (is_packed(parameter.dtype)) {
       packed.push_back(parameter.name);
-      continue;
-    }
-    const std::string path = path_of(parameter);
-    if (path.empty()) {
+    } else if (path_of(parameter).empty()) {
       too_long.push_back(parameter.name);
-      continue;
     }
-    const NpyFile& array = arrays->emplace_back(target, rank, parameter, sizes);
-    files.push_back({directory + path, {arrays, &array}});
   }
   warn_of_long_names(too_long, warnings);
   if (!packed.empty()) {
@@ -216,6 +245,8 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                        ": NumPy has no elements that share bytes; the safetensors files have " +
                        (packed.size() == 1 ? "it" : "them"));
   }
+  context.deferred.push_back({context.files.size() + files.size(), directory + "params",
+                              std::make_shared<ParamFiles>(target, rank)});
   files.push_back({directory + "params.json",
                    std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); },
                                               bytes_of_list(*target, rank))});

@@ -8,6 +8,7 @@
 #include "reshardfs/conversion.h"
 
 #include "plan/target/target_table.h"
+#include "view/view.h"
 
 namespace reshardfs {
 
@@ -17,8 +18,9 @@ namespace reshardfs {
 /// if it is a text. Arrays whose paths would be too long for programs to open have no file; one
 /// warning names them.
 /// @param directory where the files go, for example "merged/".
-void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
-                const std::string& directory, std::vector<OutputFile>& files,
-                std::vector<std::string>& warnings);
+/// @param files the view's own, so far: receives the list. The arrays are among the context's
+///              deferred files.
+void add_params(const ViewContext& context, const std::shared_ptr<const TargetTable>& target,
+                Rank rank, const std::string& directory, std::vector<OutputFile>& files);
 
 }  // namespace reshardfs

@@ -7,8 +7,7 @@ namespace reshardfs {
 
 std::vector<OutputFile> params_view(const ViewContext& context) {
   std::vector<OutputFile> files;
-  if (context.whole != nullptr)
-    add_params(context.whole, kWholeRank, "merged/", files, context.warnings);
+  if (context.whole != nullptr) add_params(context, context.whole, kWholeRank, "merged/", files);
   return files;
 }
 

@@ -76,7 +76,7 @@ std::vector<OutputFile> rank_params_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   if (!context.options.rank_params) return files;
   for (const Rank rank : context.ranks) {
-    add_params(context.target, rank, rank_directory(rank), files, context.warnings);
+    add_params(context, context.target, rank, rank_directory(rank), files);
   }
   return files;
 }

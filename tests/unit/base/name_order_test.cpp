@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -41,6 +42,18 @@ TEST(NameOrder, HasBeginningsBeforeWhatTheyBegin) {
   for (int i = 0; i < 40; ++i) names.push_back(names.back() + "s");
   std::reverse(names.begin(), names.end());
   EXPECT_EQ(order_of(names), expected_order(names));
+}
+
+TEST(NameOrder, TellsNamesThatStandTwice) {
+  EXPECT_TRUE(are_distinct({}));
+  std::mt19937 random(20251128);  // NOLINT(cert-msc51-cpp): the same each time
+  for (int round = 0; round < 500; ++round) {
+    Names names(random() % 40);
+    for (std::string& name : names)
+      name = std::string(random() % 3, 'a') + static_cast<char>('a' + random() % 26);
+    const bool expected = std::set<std::string>(names.begin(), names.end()).size() == names.size();
+    EXPECT_EQ(are_distinct(std::vector<std::string_view>(names.begin(), names.end())), expected);
+  }
 }
 
 TEST(NameOrder, TakesZerosForBytes) {

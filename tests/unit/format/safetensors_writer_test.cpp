@@ -158,7 +158,9 @@ TEST(SafetensorsWriter, AgreesWithTheReaderForRandomTensors) {
       for (std::int64_t& dim : tensors[i].shape) dim = static_cast<std::int64_t>(random() % 4);
     }
     const Header header = make_header(tensors, kFormatMs);
-    EXPECT_EQ(file_bytes(tensors, kFormatMs), header.file_bytes());
+    EXPECT_EQ(file_bytes(tensor_bytes(tensors), kFormatMs), header.file_bytes());
+    EXPECT_EQ(file_bytes(tensor_bytes(tensors), {}, 4096),
+              make_header(tensors, {}, 4096).file_bytes());
     const FileIndex index =
         read_index(MemorySource(header.bytes + std::string(header.data_bytes, 'x')));
     ASSERT_EQ(index.entries().size(), tensors.size());

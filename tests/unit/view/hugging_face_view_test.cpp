@@ -31,10 +31,21 @@ std::vector<std::string> shown(const std::vector<std::string>& names,
   const std::vector<Rank> ranks{Rank()};
   std::vector<std::string> warnings;
   const ShownModel model;
+  std::vector<DeferredView> deferred;
   std::vector<AbsentFiles> absent;
   std::vector<std::string> out;
-  for (const OutputFile& file : hugging_face_view(
-           {options, formats, ranks, whole, whole, warnings, {}, model, {}, absent})) {
+  for (const OutputFile& file : hugging_face_view({options,
+                                                   formats,
+                                                   ranks,
+                                                   whole,
+                                                   whole,
+                                                   warnings,
+                                                   {},
+                                                   model,
+                                                   {},
+                                                   {},
+                                                   deferred,
+                                                   absent})) {
     if (file.path != "hf/model.safetensors.index.json") continue;
     std::string text(file.file->size(), '\0');
     file.file->read_at(0, std::as_writable_bytes(std::span(text)));
