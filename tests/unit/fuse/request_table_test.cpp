@@ -38,13 +38,17 @@ std::string request(std::uint32_t opcode, std::uint64_t unique, std::size_t leng
 
 /// Where the first piece goes of what a thread of this process waits for in readv(2), once it does.
 const void* awaited_place(pid_t thread) {
+  // As the kernel sees the thread's stack.
+  const Descriptor memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   for (;; std::this_thread::yield()) {
     std::ifstream call("/proc/self/task/" + std::to_string(thread) + "/syscall");
     long number = -1;
     std::uintptr_t device = 0;
     std::uintptr_t pieces = 0;
-    if (call >> number >> std::hex >> device >> pieces && number == SYS_readv) {
-      return reinterpret_cast<const iovec*>(pieces)->iov_base;
+    iovec first{};
+    if (call >> number >> std::hex >> device >> pieces && number == SYS_readv &&
+        ::pread(memory.get(), &first, sizeof first, static_cast<off_t>(pieces)) == sizeof first) {
+      return first.iov_base;
     }
   }
 }
