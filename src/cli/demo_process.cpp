@@ -11,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/child_end.h"
 #include "cli/app.h"
 
 namespace reshardfs {
@@ -25,10 +26,7 @@ int run_self(const std::vector<std::string>& arguments) {
   const int failed =
       ::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
   if (failed != 0) throw io_error("start reshardfs", "/proc/self/exe", failed);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw io_error("wait for reshardfs", "/proc/self/exe", errno);
-  }
+  const int status = wait_for_end(child, "wait for reshardfs", "/proc/self/exe");
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitIo;
 }
 

@@ -2,7 +2,6 @@
 #include "cli/warming.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +17,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/child_end.h"
 #include "base/process/progress.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"
@@ -51,13 +51,9 @@ void warn_of_missing_pages(const Warmed& warmed) {
 /// Waits in a process of its own for the mount.
 [[noreturn]] void run_when_live(int start, const std::vector<std::filesystem::path>& paths,
                                 bool quiet) {
-  char byte = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(start, &byte, 1);
-  } while (got < 0 && errno == EINTR);
+  const bool is_live = read_byte(start);
   ::close(start);
-  if (got != 1) ::_exit(kExitDone);
+  if (!is_live) ::_exit(kExitDone);
   const int code = report_errors([&] { return warm_paths(paths, 0, quiet); }, complain);
   std::cout << std::flush;
   // What the process shares with the one that serves the mount is not to be undone twice.
@@ -104,10 +100,7 @@ WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool qu
     if (reader == 0) run_when_live(ends[0], paths, quiet);
     ::_exit(reader < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (status != 0) {
+  if (wait_for_end(child, "start a process that reads files", "") != 0) {
     throw Error(ErrorKind::kIo, "cannot start a process that reads files")
         .hint(limit_hint(Resource::kThreads));
   }

@@ -79,10 +79,8 @@ class Hashing {
   void add(const OutputFile& file, Sums& sums) {
     const std::uint64_t size = file.file->size();
     const auto known = manifest_.find(file.path);
-    const bool is_known =
-        known && known->size == size && !(known->sha256.empty() && known->xxh3.empty());
     SumKinds needed = kind_;
-    if (is_known) {
+    if (known && known->size == size && known->has_sum()) {
       sums.wanted = {.sha256 = known->sha256, .xxh3 = known->xxh3};
       needed = known->sha256.empty() ? kind_ | SumKinds::kXxh3 : SumKinds::kSha256;
     } else {
@@ -141,8 +139,8 @@ OutputFiles choose_by_contents(const Target& target, const Folder& root, const O
     }
     const std::uint64_t size = file->file->size();
     const auto known = manifest.find(file->path).value_or(Manifest::Entry());
-    const bool has_sum = !known.sha256.empty() || (kind == SumKinds::kXxh3 && !known.xxh3.empty());
-    if (has_sum && known.size == size) continue;
+    const bool is_enough = kind == SumKinds::kXxh3 ? known.has_sum() : !known.sha256.empty();
+    if (is_enough && known.size == size) continue;
     // One of the two: shares have the same manifest, whoever has written them.
     const ContentSums& own = found->second.found;
     manifest.set(file->path, {.size = size,

@@ -105,7 +105,9 @@ class Exporter {
     for (const auto& [path, entry] : known) {
       if (share_ && !paths.contains(path)) continue;
       const auto own = manifest.find(path);
-      if (!own || (own->sha256.empty() && !entry.sha256.empty())) manifest.set(path, entry);
+      const bool knows_more = !own || (own->sha256.empty() && !entry.sha256.empty()) ||
+                              (!own->has_sum() && entry.has_sum());
+      if (knows_more) manifest.set(path, entry);
     }
   }
 

@@ -70,6 +70,8 @@ class Manifest {
     /// What an object store calls this version of it; empty for a file.
     std::string etag{};
     std::string xxh3{};  ///< see ContentSums
+
+    bool has_sum() const noexcept { return !sha256.empty() || !xxh3.empty(); }
   };
   using Entries = std::map<std::string, Entry>;
 

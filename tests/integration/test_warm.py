@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -123,6 +124,30 @@ class Warm(unittest.TestCase):
             result = run("warm", "/dev/null")
             self.assertEqual(result.code, 2)
             self.assertIn("/dev/null: not a file or a directory", result.stderr)
+
+    def test_what_holds_nothing(self) -> None:
+        directory = self.directory / "d"
+        (directory / "e").mkdir(parents=True)
+        (directory / "empty").touch()
+        (directory / "link").symlink_to(self.made.file(0))
+        os.mkfifo(directory / "fifo")
+        with self.mount() as mountpoint:
+            for path in (directory, directory / "empty", mountpoint / ".reshardfs/status.json"):
+                result = run("warm", mountpoint / "rank_0", path)
+                self.assertEqual((result.code, result.stdout), (2, ""))
+                self.assertEqual(result.stderr, f"reshardfs: {path}: holds nothing to read\n")
+
+    @unittest.skipIf(os.geteuid() != 0, "needs to be root, to be somebody else")
+    def test_a_directory_that_cannot_be_listed(self) -> None:
+        closed = self.directory / "d/closed"
+        closed.mkdir(parents=True, mode=0o700)
+        for place in (self.directory, closed.parent):
+            place.chmod(0o755)
+        program = shutil.copy(Settings.binary, self.directory / "program")
+        done = subprocess.run([program, "warm", closed.parent], user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertRegex(done.stderr, f"^reshardfs: {closed}: cannot .*: Permission denied[^\n]*\n$")
 
     def test_the_mount_stays_if_a_path_is_wrong(self) -> None:
         mountpoint = self.directory / "m"

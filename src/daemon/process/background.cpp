@@ -20,6 +20,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/child_end.h"
 #include "base/process/resource_limits.h"
 #include "daemon/process/caller.h"
 
@@ -41,16 +42,6 @@ void detach_from_caller() {
 }
 
 namespace {
-
-/// @return false at the end.
-bool read_byte(int socket) noexcept {
-  char byte = 0;
-  ssize_t count = 0;
-  do {
-    count = ::read(socket, &byte, 1);
-  } while (count < 0 && errno == EINTR);
-  return count == 1;
-}
 
 [[noreturn]] void run_child(int parent,
                             const std::function<int(const std::function<void()>&)>& work) {
@@ -103,10 +94,7 @@ std::string reason_for(int signal) {
 
 /// The exit code of a child that has ended, or is about to, without having been ready.
 int exit_code_of(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw io_error("wait for the background process", "", errno);
-  }
+  const int status = wait_for_end(child, "wait for the background process", "");
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
   std::cerr << "reshardfs: the background process was ended by signal " << signal << " ("

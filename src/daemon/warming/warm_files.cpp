@@ -11,8 +11,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +23,7 @@
 #include "base/text/text.h"
 #include "daemon/warming/cached_bytes.h"
 #include "storage/descriptor_pool.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
@@ -55,45 +56,58 @@ Descriptor open_file(const FileToWarm& file) {
   return opened;
 }
 
+std::uint64_t bytes_of(const std::vector<FileToWarm>& files) {
+  return std::accumulate(
+      files.begin(), files.end(), std::uint64_t{0},
+      [](std::uint64_t bytes, const FileToWarm& file) { return bytes + file.size; });
+}
+
 /// Collects the files to read, each once under the first of its names.
 class Collection {
  public:
   void add(const fs::path& path) {
+    const std::size_t before = found_;
     struct stat found {};
     if (::stat(path.c_str(), &found) != 0) {
       if (errno != ENOENT) throw io_error("look at", path.string(), errno);
       throw Error(ErrorKind::kMissing, "no such file or directory").in_file(path.string());
     }
-    if (S_ISDIR(found.st_mode)) return add_directory(path);
-    if (!S_ISREG(found.st_mode)) {
+    if (S_ISDIR(found.st_mode)) {
+      add_directory(path);
+    } else if (S_ISREG(found.st_mode)) {
+      add_file(path, found);
+    } else {
       throw Error(ErrorKind::kUsage, "not a file or a directory").in_file(path.string());
     }
-    add_file(path, found);
+    if (found_ == before) {
+      throw Error(ErrorKind::kUsage, "holds nothing to read").in_file(path.string());
+    }
   }
 
   std::vector<FileToWarm> files() && { return std::move(files_); }
 
  private:
   void add_directory(const fs::path& directory) {
-    std::vector<fs::path> paths;
-    for (const auto& entry : fs::recursive_directory_iterator(directory)) {
-      if (entry.symlink_status().type() == fs::file_type::regular) paths.push_back(entry.path());
-    }
-    std::ranges::sort(paths);
-    for (const fs::path& path : paths) {
+    for (const DirectoryEntry& entry : list_directory(directory)) {
+      if (entry.is_link) continue;
+      const fs::path path = directory / entry.name;
+      if (entry.is_directory) add_directory(path);
       struct stat found {};
       // What has gone since then needs no memory.
-      if (::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode)) add_file(path, found);
+      if (entry.is_regular && ::lstat(path.c_str(), &found) == 0) add_file(path, found);
     }
   }
 
   void add_file(const fs::path& path, const struct stat& found) {
-    if (found.st_size <= 0 || !known_.emplace(found.st_dev, found.st_ino).second) return;
+    if (!S_ISREG(found.st_mode) || found.st_size <= 0) return;
+    ++found_;
+    if (!known_.emplace(found.st_dev, found.st_ino).second) return;
     files_.push_back({path, static_cast<std::uint64_t>(found.st_size)});
   }
 
   std::set<std::pair<dev_t, ino_t>> known_;
   std::vector<FileToWarm> files_;
+  std::size_t found_ = 0;  ///< files, under each of their names
 };
 
 /// The failures of files, the first of each.
@@ -188,8 +202,7 @@ std::vector<FileToWarm> files_to_warm(const std::vector<fs::path>& paths) {
 }
 
 void require_memory_for(const std::vector<FileToWarm>& files) {
-  std::uint64_t bytes = 0;
-  for (const FileToWarm& file : files) bytes += file.size;
+  const std::uint64_t bytes = bytes_of(files);
   const std::uint64_t available = available_memory();
   if (bytes <= available) return;
   throw Error(ErrorKind::kUsage, fmt::format("{}, {}: more than the available memory of {}",
@@ -200,9 +213,7 @@ void require_memory_for(const std::vector<FileToWarm>& files) {
 
 Warmed warm_files(const std::vector<FileToWarm>& files, const WarmOptions& options) {
   if (options.progress != nullptr) {
-    std::uint64_t bytes = 0;
-    for (const FileToWarm& file : files) bytes += file.size;
-    options.progress->start("reading", bytes, files.size());
+    options.progress->start("reading", bytes_of(files), files.size());
   }
   const std::vector<Piece> pieces = pieces_of(files);
   Warming warming(files, options);

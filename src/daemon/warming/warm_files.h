@@ -20,7 +20,7 @@ struct FileToWarm {
 
 /// The regular files of `paths`, and those that listings of directories among them show, each once,
 /// in order. Symbolic links below a directory are not followed, and empty files are left out.
-/// @throws Error kMissing, kIo
+/// @throws Error kMissing, kIo; kUsage if a path has no file with any bytes.
 std::vector<FileToWarm> files_to_warm(const std::vector<std::filesystem::path>& paths);
 
 /// @throws Error kUsage if the files are larger than the memory that is available for them: their

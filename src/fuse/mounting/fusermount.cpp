@@ -12,6 +12,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/child_end.h"
+
 namespace reshardfs {
 namespace {
 
@@ -69,10 +71,7 @@ pid_t spawn(const std::vector<std::string>& arguments, int standard_error) {
 }
 
 int exit_code_of(pid_t pid) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw io_error("wait for it", kProgram, errno);
-  }
+  const int status = wait_for_end(pid, "wait for it", kProgram);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
