@@ -68,6 +68,12 @@ namespace {
 /// @return the directory, which is there then.
 Folder open_target(const fs::path& path, const fs::path& source) {
   const fs::path directory = resolved(path);
+  const auto url = meant_url(path.native());
+  if (url && path_kind(path) == PathKind::kMissing) {
+    throw Error(ErrorKind::kUsage, "is a URL that has lost a slash")
+        .in_file(path)
+        .hint("write " + *url + ", or ./" + path.native() + " for a directory of that name");
+  }
   if (!is_url(source)) check_apart(directory, resolved(source));
   std::error_code error;
   if (fs::exists(directory, error) && !fs::is_directory(directory, error)) {

@@ -167,6 +167,21 @@ class Export(SmallSet):
         self.out = self.root
         self.refused("inside the output directory")
 
+    def test_a_url_that_has_lost_a_slash(self) -> None:
+        """As pathlib.Path("s3://bucket/out") has."""
+        before = os.getcwd()
+        os.chdir(self.enterContext(scratch()))
+        try:
+            result = run("export", self.made.source, "s3:/bucket/out", *self.made.options())
+            self.assertEqual(result.code, BAD_INPUT)
+            self.assertRegex(one_line(result), "s3:/bucket/out: is a URL that has lost a slash; run: reshardfs "
+                                               "export [^ ]+ s3://bucket/out ")
+            self.assertEqual(os.listdir(), [])
+            self.assertEqual(run("export", self.made.source, "./s3:/out", *self.made.options()).code, DONE)
+            self.assertEqual(run("export", self.made.source, "s3:/out", *self.made.options()).code, DONE)
+        finally:
+            os.chdir(before)
+
     def test_no_directory(self) -> None:
         self.out.touch()
         self.refused("out", "directory")

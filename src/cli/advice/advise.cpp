@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text/shell_text.h"
+#include "base/text/url_path.h"
 #include "cli/advice/command_text.h"
 #include "cli/advice/meant_source.h"
 #include "cli/advice/opened_source.h"
@@ -211,8 +212,12 @@ std::optional<Error> about_output(const Error& error, const Given& given) {
   Given corrected = given;
   fs::path file(given.arguments[1]);
   const bool is_file = file.has_extension() && !fs::exists(file);
-  corrected.arguments[1] =
-      is_file ? file.replace_extension(".safetensors").string() : free_name("converted");
+  if (const auto url = meant_url(given.arguments[1])) {
+    corrected.arguments[1] = *url;
+  } else {
+    corrected.arguments[1] =
+        is_file ? file.replace_extension(".safetensors").string() : free_name("converted");
+  }
   return instead_of(error, error.message(), run(corrected));
 }
 
