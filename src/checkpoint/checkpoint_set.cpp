@@ -120,6 +120,7 @@ bool repeat_names(std::span<const RankFile> files) {
     for (const TensorEntry& entry : file.index->entries()) names.emplace_back(entry.name);
     holders.resize(names.size(), &file);
   }
+  if (are_distinct(names)) return false;
   const std::vector<std::uint32_t> order = order_of_names(names);
   const auto repeated =
       std::adjacent_find(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {

@@ -2,9 +2,12 @@
 #include "base/text/name_order.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <tuple>
+
+#include "base/process/parallel.h"
 
 namespace reshardfs {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 constexpr std::size_t kKeyBytes = 8;
 /// Groups up to this size are compared name by name.
 constexpr std::size_t kFewNames = 12;
+/// Fewer names than this are sorted sooner than a thread starts.
+constexpr std::size_t kNamesOfAThread = 1U << 14U;
 
 struct Item {
   std::uint64_t key = 0;  ///< the next bytes of the name
@@ -28,13 +33,30 @@ std::uint64_t key_at(std::string_view name, std::size_t at) noexcept {
   return bytes.empty() ? 0 : key << 8U * (kKeyBytes - bytes.size());
 }
 
+/// How many bytes both begin with.
+std::size_t common_bytes(std::string_view a, std::string_view b) noexcept {
+  const std::size_t most = std::min(a.size(), b.size());
+  const auto end = a.begin() + static_cast<std::ptrdiff_t>(most);
+  return static_cast<std::size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
+}
+
+/// Names that begin alike.
+struct Group {
+  Items items{};
+  std::size_t at = 0;  ///< the first of their bytes that may differ
+};
+
 class NameSorter {
  public:
-  explicit NameSorter(std::span<const std::string_view> names) : names_(names) {}
+  /// @param later receives the groups of a size for one thread, which stay unsorted; nullptr: all
+  ///        are sorted at once.
+  explicit NameSorter(std::span<const std::string_view> names, std::vector<Group>* later = nullptr)
+      : names_(names), later_(later) {}
 
   /// Sorts names whose first bytes up to `at` are equal.
   void sort(Items items, std::size_t at) const {
     if (items.size() <= kFewNames) return compare_rest(items, at);
+    at += common_beginning(items, at);
     for (Item& item : items) item.key = key_at(names_[item.position], at);
     const auto before = [](const Item& a, const Item& b) {
       return std::tie(a.key, a.position) < std::tie(b.key, b.position);
@@ -60,7 +82,25 @@ class NameSorter {
     std::stable_sort(items.begin(), longer,
                      [&](const Item& a, const Item& b) { return size_of(a) < size_of(b); });
     const Items rest(longer, items.end());
-    if (rest.size() > 1) sort(rest, at);
+    if (rest.size() < 2) return;
+    if (later_ != nullptr && rest.size() <= kNamesOfAThread) {
+      later_->push_back({rest, at});
+    } else {
+      sort(rest, at);
+    }
+  }
+
+  /// Names of a model begin alike for long: those bytes need no key.
+  std::size_t common_beginning(Items items, std::size_t at) const {
+    std::string_view common = names_[items.front().position].substr(at);
+    for (const Item& item : items) {
+      const std::string_view rest = names_[item.position].substr(at);
+      const bool has_it = rest.size() >= common.size() &&
+                          std::memcmp(rest.data(), common.data(), common.size()) == 0;
+      if (!has_it) common = common.substr(0, common_bytes(common, rest));
+      if (common.empty()) break;
+    }
+    return common.size();
   }
 
   void compare_rest(Items items, std::size_t at) const {
@@ -71,7 +111,25 @@ class NameSorter {
   }
 
   std::span<const std::string_view> names_;
+  std::vector<Group>* later_;
 };
+
+/// Sorts the groups, so many to a thread at a time that each has enough to do.
+void sort_groups(const NameSorter& sorter, const std::vector<Group>& groups) {
+  std::vector<std::size_t> ends;
+  std::size_t names = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    names += groups[i].items.size();
+    if (names < kNamesOfAThread && i + 1 < groups.size()) continue;
+    ends.push_back(i + 1);
+    names = 0;
+  }
+  parallel_for(ends.size(), [&](std::size_t part) {
+    for (std::size_t i = part == 0 ? 0 : ends[part - 1]; i < ends[part]; ++i) {
+      sorter.sort(groups[i].items, groups[i].at);
+    }
+  });
+}
 
 }  // namespace
 
@@ -81,7 +139,9 @@ std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> name
   if (std::is_sorted(names.begin(), names.end())) return order;
   std::vector<Item> items(names.size());
   for (std::uint32_t i = 0; i < items.size(); ++i) items[i].position = i;
-  NameSorter(names).sort(items, 0);
+  std::vector<Group> groups;
+  NameSorter(names, &groups).sort(items, 0);
+  sort_groups(NameSorter(names), groups);
   std::transform(items.begin(), items.end(), order.begin(),
                  [](const Item& item) { return item.position; });
   return order;

@@ -70,8 +70,10 @@ constexpr std::array kExpertRows = {
 };
 
 bool ends_in(std::string_view name, std::string_view end) {
-  return name.ends_with(end) &&
-         (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+  if (name.size() < end.size()) return false;
+  const std::size_t begin = name.size() - end.size();
+  // Where most do not end so: what is compared first is cheap.
+  return (begin == 0 || name[begin - 1] == '.') && name.substr(begin) == end;
 }
 
 template <typename Rows>

@@ -95,7 +95,10 @@ NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceT
   out.is_hub_index = index_name != kMindSporeMap;
   if (out.is_hub_index) out.total_bytes = read_total_size(text);
   std::map<std::string, std::size_t> numbers;
+  const std::string* before = nullptr;  // mostly the same file
   for (const auto& [parameter, file] : map) {
+    if (before != nullptr && file == *before) continue;
+    before = &file;
     require_plain_name(index, file);
     numbers.emplace(file, 0);
   }
@@ -125,8 +128,11 @@ NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceT
                        !numbers.contains(entry.name) && !of_others.contains(entry.name);
     if (other) out.beside.push_back(entry.name);
   }
+  out.places.reserve(map.size());
+  auto place = numbers.begin();
   for (auto& [parameter, file] : map) {
-    out.places.emplace_back(std::move(parameter), numbers.at(file));
+    if (place->first != file) place = numbers.find(file);
+    out.places.emplace_back(std::move(parameter), place->second);
   }
   return out;
 }

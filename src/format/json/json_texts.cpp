@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include "reshardfs/error.h"
 
 #include "base/json/json_reader.h"
+#include "base/text/name_order.h"
 
 namespace reshardfs {
 namespace {
@@ -68,14 +70,13 @@ Texts read_object(JsonReader& reader, std::string_view inner) {
 }
 
 void refuse_names_that_stand_twice(const Texts& texts) {
-  std::vector<const std::string*> names;
+  std::vector<std::string_view> names;
   names.reserve(texts.size());
-  for (const auto& [name, text] : texts) names.push_back(&name);
-  std::sort(names.begin(), names.end(), [](const auto* a, const auto* b) { return *a < *b; });
-  const auto twice = std::adjacent_find(names.begin(), names.end(),
-                                        [](const auto* a, const auto* b) { return *a == *b; });
-  if (twice == names.end()) return;
-  throw Error(ErrorKind::kBadInput, "appears twice").for_parameter(**twice);
+  for (const auto& [name, text] : texts) names.emplace_back(name);
+  if (are_distinct(names)) return;
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  throw Error(ErrorKind::kBadInput, "appears twice").for_parameter(std::string(*twice));
 }
 
 }  // namespace

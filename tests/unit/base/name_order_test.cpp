@@ -82,5 +82,25 @@ TEST(NameOrder, IsThatOfTheStandardLibraryForRandomNames) {
   }
 }
 
+// Groups of so many are sorted by several threads.
+TEST(NameOrder, IsTheSameForAsManyNamesAsALargeModelHas) {
+  Names names;
+  for (int layer = 0; layer < 150; ++layer) {
+    for (int expert = 0; expert < 128; ++expert) {
+      for (const char* state : {"exp_avg_sq.", "", "exp_avg."}) {
+        names.push_back(state + ("model.layers." + std::to_string(layer) + ".mlp.experts." +
+                                 std::to_string(expert) + ".up_proj.weight"));
+      }
+    }
+  }
+  names.push_back("model.layers.");
+  names.push_back(names.front());
+  std::mt19937 random(20261127);  // NOLINT(cert-msc51-cpp): the same each time
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(order_of(names), expected_order(names)) << "round " << round;
+    std::shuffle(names.begin(), names.end(), random);
+  }
+}
+
 }  // namespace
 }  // namespace reshardfs
