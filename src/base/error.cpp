@@ -19,8 +19,15 @@ std::string hex_escape(unsigned char byte) {
   return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
 }
 
+/// Whether a character of ASCII stands for itself in any message.
+bool stands_for_itself(char c) noexcept {
+  return !is_control_byte(c) && static_cast<unsigned char>(c) < 0x80 && c != '\'' && c != '\\';
+}
+
 /// Control characters and invalid UTF-8, and with `quotes` what would end a quoted text, escaped.
 std::string escaped(const std::string& text, std::size_t limit, bool quotes) {
+  // Names nearly always are.
+  if (text.size() <= limit && std::all_of(text.begin(), text.end(), stands_for_itself)) return text;
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     if (out.size() >= limit) return out + "...";

@@ -125,6 +125,14 @@ class JsonWriter {
 
   std::string take() { return std::move(text_); }
 
+  /// Drops the text so far, for which bytes() alone is wanted.
+  void forget() {
+    forgotten_ += text_.size();
+    text_.clear();
+  }
+  /// Of all that was written.
+  std::uint64_t bytes() const noexcept { return forgotten_ + text_.size(); }
+
  private:
   void open(char bracket);
   void close(char bracket);
@@ -137,6 +145,7 @@ class JsonWriter {
   JsonStyle style_;
   std::size_t level_;
   std::string text_;
+  std::uint64_t forgotten_ = 0;  ///< bytes
   bool is_first_ = true;
   bool has_key_ = false;
 };

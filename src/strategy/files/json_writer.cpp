@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json/json_writer.h"
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "reshardfs/strategy.h"
 
 #include "base/text/utf8.h"
+#include "strategy/files/json_bytes.h"
 #include "strategy/files/layout_fields.h"
 #include "strategy/files/stage_prefix.h"
 
@@ -98,7 +100,10 @@ void write_operators(JsonWriter& json, const Strategy& strategy) {
   json.close_object();
 }
 
-void write_layouts(JsonWriter& json, const JsonStyle& style, const Strategy& strategy) {
+/// @param after is called after each parameter.
+template <typename After>
+void write_layouts(JsonWriter& json, const JsonStyle& style, const Strategy& strategy,
+                   After&& after) {
   std::unordered_map<const Layout*, std::string> texts;  // parameters share their layouts
   json.key("parallel_layout_item");
   json.open_object();
@@ -112,24 +117,34 @@ void write_layouts(JsonWriter& json, const JsonStyle& style, const Strategy& str
         text->second = one.take();
       }
       json.written(text->second);
+      after(json);
     }
   }
   json.close_object();
 }
 
-}  // namespace
-
-std::string to_json(const Strategy& strategy) {
+template <typename After>
+JsonWriter write(const Strategy& strategy, After&& after) {
   const bool merged = strategy.stage_prefixed() || strategy.stage_count() > 1;
   const JsonStyle& style = merged ? kMerged : kOneStage;
   JsonWriter json(style);
   json.open_object();
   number_member(json, "current_stage", 1);
   if (merged) write_operators(json, strategy);
-  write_layouts(json, style, strategy);
+  write_layouts(json, style, strategy, after);
   if (!merged) write_operators(json, strategy);
   json.close_object();
-  return json.take();
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const Strategy& strategy) {
+  return write(strategy, [](JsonWriter& /*json*/) {}).take();
+}
+
+std::uint64_t json_bytes(const Strategy& strategy) {
+  return write(strategy, [](JsonWriter& json) { json.forget(); }).bytes();
 }
 
 }  // namespace reshardfs

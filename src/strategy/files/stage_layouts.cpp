@@ -2,6 +2,7 @@
 #include "reshardfs/stage_layouts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,8 +34,14 @@ class StageLayouts::Contents {
 
   Item* find(std::string_view name) {
     if (slots_.empty()) return nullptr;
-    const std::uint32_t number = slots_[slot_of(name, hash_of(name))].number;
-    return number == kNone ? nullptr : &items_[number];
+    // Files and strategies mostly list their parameters in the same order.
+    std::uint32_t number = expected_.load(std::memory_order_relaxed);
+    if (number >= items_.size() || items_[number].name != name) {
+      number = slots_[slot_of(name, hash_of(name))].number;
+    }
+    if (number == kNone) return nullptr;
+    expected_.store(number + 1, std::memory_order_relaxed);
+    return &items_[number];
   }
 
   /// @return the item of this name, and whether it is new; if not, it stays as it is.
@@ -125,6 +132,7 @@ class StageLayouts::Contents {
   std::vector<Slot> slots_;  ///< by the hashes of names
   std::vector<std::shared_ptr<const Layout>> kinds_;  ///< see share_equal()
   std::vector<std::shared_ptr<const Layout>> kept_;   ///< beyond those
+  std::atomic<std::uint32_t> expected_ = 0;           ///< a guess at what is looked for next
   mutable std::mutex mutex_;                          ///< guards order_
   mutable std::vector<std::uint32_t> order_;          ///< out of date if it has another size
 };

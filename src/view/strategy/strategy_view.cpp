@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// strategy/source.json, source.txt, destination.json and destination.txt: what the conversion was
 /// made with, also where it was derived or came from rules.
+#include <cstdint>
+#include <string_view>
 #include <unordered_map>
 
 #include "reshardfs/error.h"
@@ -8,31 +10,44 @@
 
 #include "base/text/text.h"
 #include "plan/source/recorded_strategy.h"
+#include "strategy/files/json_bytes.h"
 #include "view/files/text_file.h"
 #include "view/view.h"
 
 namespace reshardfs {
 namespace {
 
-std::string as_text(const Strategy& strategy) {
-  std::string text = counted(static_cast<std::size_t>(strategy.rank_count()), "rank") + ": " +
-                     counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
-                     counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device") +
-                     "\n";
+/// Calls take() with the text, piece by piece.
+template <typename Take>
+void write_text(const Strategy& strategy, Take&& take) {
+  take(counted(static_cast<std::size_t>(strategy.rank_count()), "rank") + ": " +
+       counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
+       counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device") + "\n");
   std::unordered_map<const Layout*, std::string> layouts;  // parameters share them
   for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
-    text += "\nstage " + std::to_string(strategy.first_stage() + stage) + "\n";
+    take("\nstage " + std::to_string(strategy.first_stage() + stage) + "\n");
     for (const auto& [name, layout] : strategy.stage(stage)) {
       std::string& words = layouts[&layout];
       if (words.empty()) words = to_string(layout);
-      text += "  ";
-      text += printable(name);
-      text += ": ";
-      text += words;
-      text += '\n';
+      take("  ");
+      take(printable(name));
+      take(": ");
+      take(words);
+      take("\n");
     }
   }
+}
+
+std::string as_text(const Strategy& strategy) {
+  std::string text;
+  write_text(strategy, [&](std::string_view piece) { text += piece; });
   return text;
+}
+
+std::uint64_t text_bytes(const Strategy& strategy) {
+  std::uint64_t bytes = 0;
+  write_text(strategy, [&](std::string_view piece) { bytes += piece.size(); });
+  return bytes;
 }
 
 std::string layout_text(const SourceParameter& parameter) {
@@ -57,13 +72,13 @@ void add(const std::string& stem, const Strategy* strategy, const char* without,
     files.push_back({stem + ".txt", std::make_shared<TextFile>(std::string(without))});
     return;
   }
-  const auto made = [&](std::string (*make)(const Strategy&)) {
+  const auto made = [&](std::string (*make)(const Strategy&), std::uint64_t bytes) {
     return std::make_shared<MadeFile>(
-        [table = context.target, strategy, make] { return make(*strategy); });
+        [table = context.target, strategy, make] { return make(*strategy); }, bytes);
   };
-  files.push_back({stem + ".txt", made(as_text)});
+  files.push_back({stem + ".txt", made(as_text, text_bytes(*strategy))});
   try {
-    files.push_back({stem + ".json", made(to_json)});
+    files.push_back({stem + ".json", made(to_json, json_bytes(*strategy))});
   } catch (const Error& error) {
     context.warnings.push_back("no " + stem + ".json: " + error.what());
   }

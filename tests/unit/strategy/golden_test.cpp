@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "strategy/files/json_bytes.h"
 #include "strategy_samples.h"
 
 namespace reshardfs::testing {
@@ -89,6 +90,7 @@ TEST_F(GoldenStrategies, LoadAndSurviveBothWriters) {
   for (const fs::path& path : all) {
     SCOPED_TRACE(path);
     const Strategy strategy = Strategy::load(path);
+    EXPECT_EQ(json_bytes(strategy), to_json(strategy).size());
     for (const Strategy& again :
          {Strategy::load(scratch.write("again.ckpt", to_protobuf(strategy))),
           Strategy::load(scratch.write("again.json", to_json(strategy)))}) {
@@ -143,6 +145,7 @@ TEST_F(GoldenStrategies, AreTheSameMergedAndInStages) {
     // Merging: the same bytes as the original's merged file, but for the order of items.
     if (merged.extension() == ".json") {
       EXPECT_EQ(to_json(stages), file_bytes(merged));
+      EXPECT_EQ(json_bytes(stages), file_bytes(merged).size());
     } else {
       EXPECT_EQ(sorted_fields(to_protobuf(stages)), sorted_fields(file_bytes(merged)));
     }
@@ -152,6 +155,7 @@ TEST_F(GoldenStrategies, AreTheSameMergedAndInStages) {
 TEST_F(GoldenStrategies, JsonIsWrittenByteForByte) {
   for (const fs::path& path : files(".json")) {
     EXPECT_EQ(to_json(Strategy::load(path)), file_bytes(path)) << path;
+    EXPECT_EQ(json_bytes(Strategy::load(path)), file_bytes(path).size()) << path;
   }
 }
 
