@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/parallel.h"
 #include "base/process/retry_once.h"
 #include "base/text/near_name.h"
 #include "base/text/text.h"
@@ -35,6 +36,24 @@
 namespace reshardfs {
 namespace {
 
+/// What a view makes.
+struct MadeView {
+  std::vector<OutputFile> files;
+  std::vector<std::string> warnings;
+  std::vector<DeferredView> deferred;
+  std::vector<AbsentFiles> absent;
+
+  void build(const View& view, const ViewContext& context) {
+    const ViewContext own{context.options, context.formats, context.ranks, context.target,
+                          context.whole,   warnings,        context.notes, context.model,
+                          files,           context.sizes,   deferred,      absent};
+    files = view.build(own);
+  }
+};
+
+/// Fewer than this, in all ranks, are shown sooner than a thread starts.
+constexpr std::size_t kFewParameters = 20'000;
+
 /// Several views may have the same to say.
 void drop_repeated(std::vector<std::string>& lines) {
   std::vector<std::string> once;
@@ -57,6 +76,7 @@ struct Conversion::State {
   std::vector<OutputFile> all;  ///< with the deferred ones
 
   void add_views(const ViewContext& context);
+  void add(MadeView made);
   void make_all();
 };
 
@@ -64,12 +84,26 @@ struct Conversion::State {
 void Conversion::State::add_views(const ViewContext& context) {
   const ConversionOptions& options = context.options;
   std::set<ViewKind> shown;
+  std::vector<const View*> wanted;
   for (const View& view : view_registry()) {
-    if (view.kind && !is_wanted(*view.kind, options)) continue;
-    drop_repeated(tables.warnings);
-    std::vector<OutputFile> made = view.build(context);
-    if (view.kind && !made.empty()) shown.insert(*view.kind);
-    std::move(made.begin(), made.end(), std::back_inserter(files));
+    if (view.kind && is_wanted(*view.kind, options)) wanted.push_back(&view);
+  }
+  std::vector<MadeView> made(wanted.size());
+  const bool are_few =
+      tables.target->parameters().size() * (tables.ranks.size() + 1) < kFewParameters;
+  parallel_for(
+      wanted.size(), [&](std::size_t i) { made[i].build(*wanted[i], context); }, are_few ? 1 : 0);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (!made[i].files.empty()) shown.insert(*wanted[i]->kind);
+    add(std::move(made[i]));
+  }
+  drop_repeated(tables.warnings);
+  // These tell of all that came before.
+  for (const View& view : view_registry()) {
+    if (view.kind) continue;
+    MadeView last;
+    last.files = view.build(context);
+    add(std::move(last));
   }
   const auto require = [&](bool is_shown, const std::string& what) {
     if (is_shown) return;
@@ -89,6 +123,19 @@ void Conversion::State::add_views(const ViewContext& context) {
   }
   shown.erase(ViewKind::kStrategy);
   require(!shown.empty() || !options.views.empty(), "no view can be shown");
+}
+
+void Conversion::State::add(MadeView made) {
+  for (DeferredView& view : made.deferred) {
+    view.position += files.size();
+    deferred.push_back(std::move(view));
+  }
+  const auto take = [](auto& from, auto& to) {
+    std::move(from.begin(), from.end(), std::back_inserter(to));
+  };
+  take(made.files, files);
+  take(made.warnings, tables.warnings);
+  take(made.absent, absent);
 }
 
 void Conversion::State::make_all() {

@@ -27,8 +27,9 @@ struct AbsentFiles {
 
 /// Files of a view that are made when they are first needed.
 struct DeferredView {
-  std::size_t position = 0;  ///< how many of the other files come before them
-  std::string directory;     ///< in which they are, e.g. "merged/params"
+  /// How many of the other files come before them: of the view's own, and later of all.
+  std::size_t position = 0;
+  std::string directory;  ///< in which they are, e.g. "merged/params"
   std::shared_ptr<const DeferredFiles> files;
 };
 
@@ -42,12 +43,12 @@ struct ViewContext {
   std::shared_ptr<const TargetTable> target;
   /// See ConversionTables::whole.
   std::shared_ptr<const TargetTable> whole;
-  /// Receives lines for the user.
+  /// Receives lines for the user, as the following lists receive what is the view's own.
   std::vector<std::string>& warnings;
   /// The lines that the user has got so far.
   const std::vector<std::string>& notes;
   const ShownModel& model;
-  /// The files of the views before it in view_registry().
+  /// The files of all views that have a kind; for these themselves, none.
   const std::vector<OutputFile>& files;
   const std::shared_ptr<SafetensorsSizes>& sizes;
   /// Receives those of the views' files that their list does not have.
@@ -64,6 +65,7 @@ struct ViewContext {
   void tell_left_out(const TargetTable& table, const std::string& where) const;
 };
 
+/// Called while others are, if the view has a kind.
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
 
 struct View {

@@ -245,8 +245,8 @@ void add_params(const ViewContext& context, const std::shared_ptr<const TargetTa
                        ": NumPy has no elements that share bytes; the safetensors files have " +
                        (packed.size() == 1 ? "it" : "them"));
   }
-  context.deferred.push_back({context.files.size() + files.size(), directory + "params",
-                              std::make_shared<ParamFiles>(target, rank)});
+  context.deferred.push_back(
+      {files.size(), directory + "params", std::make_shared<ParamFiles>(target, rank)});
   files.push_back({directory + "params.json",
                    std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); },
                                               bytes_of_list(*target, rank))});
