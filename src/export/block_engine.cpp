@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,9 @@ constexpr std::size_t kSmallestBlock = std::size_t{64} << 10U;
 // What is larger leaves the processor's caches between reading, hashing and writing; what is
 // smaller takes more calls.
 constexpr std::size_t kPiece = std::size_t{256} << 10U;
+/// Files that wait for the thread that finishes them; further ones a worker finishes itself. Small
+/// files are sooner synchronized by all at once, so few may wait.
+constexpr std::size_t kMostUnfinished = 2;
 
 /// A job under way. `next` and `hashed` count blocks.
 struct Running {
@@ -38,6 +42,12 @@ struct Block {
   std::uint64_t number = 0;
 };
 
+/// A job of which everything is written.
+struct Written {
+  BlockJob* job = nullptr;
+  ContentSums sums{};
+};
+
 class Engine {
  public:
   Engine(const std::vector<std::unique_ptr<BlockJob>>& jobs, const BlockEngineOptions& options)
@@ -52,9 +62,17 @@ class Engine {
         handle(*block, buffer);
       }
     } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      turn_.notify_all();
+      fail();
+    }
+  }
+
+  /// Finishes jobs while work() goes on: a disk that synchronizes a file can take the next one's
+  /// bytes meanwhile. To be called once; returns when all are finished.
+  void finish_jobs() {
+    try {
+      while (auto job = take_written()) finish(*job);
+    } catch (...) {
+      fail();
     }
   }
 
@@ -128,10 +146,43 @@ class Engine {
     if (options_.progress != nullptr) options_.progress->add_bytes(bytes);
     // The last one's predecessors have all been written: each was hashed after that.
     if (block.number + 1 == running.blocks) {
-      running.job->finish(running.seen ? running.hash->finish() : ContentSums());
-      if (options_.progress != nullptr) options_.progress->add_file();
+      const Written job{running.job, running.seen ? running.hash->finish() : ContentSums()};
+      if (!leave(job)) finish(job);
     }
     pass_turn(running);
+  }
+
+  void finish(const Written& job) {
+    job.job->finish(job.sums);
+    if (options_.progress != nullptr) options_.progress->add_file();
+  }
+
+  /// Leaves the job to finish_jobs(), if that has no more than it can do.
+  bool leave(const Written& job) {
+    const std::lock_guard lock(mutex_);
+    if (!finishes_ || written_.size() >= kMostUnfinished) return false;
+    written_.push_back(job);
+    written_changed_.notify_all();
+    return true;
+  }
+
+  std::optional<Written> take_written() {
+    std::unique_lock lock(mutex_);
+    finishes_ = true;
+    written_changed_.wait(lock, [&] {
+      return failure_ || !written_.empty() || (started_ == jobs_.size() && running_.empty());
+    });
+    if (failure_ || written_.empty()) return std::nullopt;
+    const Written job = written_.front();
+    written_.pop_front();
+    return job;
+  }
+
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    turn_.notify_all();
+    written_changed_.notify_all();
   }
 
   /// Reads and writes a block.
@@ -176,6 +227,7 @@ class Engine {
     const std::lock_guard lock(mutex_);
     if (++running.hashed == running.blocks) {
       std::erase_if(running_, [&](const auto& other) { return other.get() == &running; });
+      if (running_.empty()) written_changed_.notify_all();
     }
     turn_.notify_all();
   }
@@ -184,6 +236,9 @@ class Engine {
   const BlockEngineOptions& options_;
   std::mutex mutex_;  // guards all below, and the numbers of each Running
   std::condition_variable turn_;
+  std::condition_variable written_changed_;
+  std::deque<Written> written_;  ///< see leave()
+  bool finishes_ = false;        ///< whether finish_jobs() has begun
   std::size_t started_ = 0;
   std::vector<std::unique_ptr<Running>> running_;
   std::exception_ptr failure_;
@@ -194,8 +249,11 @@ class Engine {
 void run_blocks(const std::vector<std::unique_ptr<BlockJob>>& jobs,
                 const BlockEngineOptions& options) {
   Engine engine(jobs, options);
+  // The last one may be called by a thread that has done its work, where no more can be started.
   parallel_for(
-      options.workers, [&](std::size_t) { engine.work(); }, options.workers);
+      options.workers + 1,
+      [&](std::size_t i) { i < options.workers ? engine.work() : engine.finish_jobs(); },
+      options.workers + 1);
   engine.rethrow();
 }
 
