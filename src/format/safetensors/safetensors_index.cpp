@@ -120,9 +120,13 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   if (tensors.empty()) throw bad_tensor("is not a checkpoint: it holds no parameter");
   check_sizes(tensors);
   // By the end too: of two that begin at the same place, one without elements stands first.
-  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+  const auto before = [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  };
+  // Most writers list them in that order, and moving a million takes long.
+  if (!std::is_sorted(tensors.begin(), tensors.end(), before)) {
+    std::stable_sort(tensors.begin(), tensors.end(), before);
+  }
   check_places(tensors, source.size() - file.data_begin);
   const PartOffsets parts = part_offsets(file.header, source.name());
 
