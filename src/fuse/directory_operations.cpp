@@ -45,6 +45,26 @@ void answer_when_open(fuse_req_t request, const Node& node, const char* operatio
       });
 }
 
+/// The same for a node that the present generation lacks: it may be known again.
+template <typename Make>
+void answer_when_reopened(fuse_req_t request, InodeNumber inode, const char* operation,
+                          Make make) noexcept {
+  ServedTree& all = served(request);
+  if (!all.source.can_reopen(inode)) {
+    fuse_reply_err(request, ESTALE);
+    return;
+  }
+  answer_in_turn(
+      request, inode, operation, WaitClass::kDirectory,
+      [inode] { return StorageQueue::Key{{.node = inode}}; },
+      [&all, inode, make = std::move(make)]() mutable {
+        const int error = open_directory(all.source, inode);
+        // Under the path there may be another one now, which the kernel then looks for.
+        if (error != 0) return Reply::error(error == ENOENT ? ESTALE : error);
+        return make();
+      });
+}
+
 fuse_entry_param entry_of(const Node& node, const struct stat& stat) noexcept {
   fuse_entry_param entry{};
   entry.ino = node.inode;
@@ -60,7 +80,8 @@ fuse_entry_param entry_of(const Node& node, const struct stat& stat) noexcept {
 Reply child(ServedTree& all, InodeNumber parent, const std::string& name) {
   const TreePtr tree = all.source.current();
   const Node* directory = tree->find(parent);
-  if (directory == nullptr) return Reply::error(ESTALE);
+  // It may have been given up again: then the kernel walks the path once more.
+  if (directory == nullptr || directory->pending) return Reply::error(ESTALE);
   const Node* node = tree->lookup(parent, name);
   if (node != nullptr) return Reply::entry(entry_of(*node, attributes(*node, all.options)));
   // Number 0: there is no such name, and the kernel may remember that too.
@@ -155,7 +176,7 @@ struct ListingRequest {
 Reply list(const ServedTree& all, const Tree& tree, const ListingRequest& part) {
   constexpr std::size_t kDots = 2;
   const Node* directory = tree.open(part.directory);
-  if (directory == nullptr) return Reply::error(ESTALE);
+  if (directory == nullptr || directory->pending) return Reply::error(ESTALE);
   if (!directory->is_directory()) return Reply::error(ENOTDIR);
   Listing listing(std::min(part.size, kRequestBytes), part.plus);
   const std::size_t end = kDots + directory->children.size();
@@ -184,6 +205,10 @@ void list(fuse_req_t request, ListingRequest part, const fuse_file_info* info) n
       all.openings->tree_of(info->fh).value_or(all.source.tree_of_listing(part.directory));
   const TreePtr tree = holds ? held : all.source.of_listing(number);
   const Node* const directory = tree == nullptr ? nullptr : tree->find(part.directory);
+  if (tree != nullptr && !holds && (directory == nullptr || directory->pending)) {
+    return answer_when_reopened(request, part.directory, "readdir",
+                                [&all, part] { return list(all, *all.source.current(), part); });
+  }
   // If the process that held the listing's generation has crashed, the position in the listing is
   // unknown.
   if (directory == nullptr || (directory->changing && !holds)) {
@@ -218,12 +243,11 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept {
   ServedTree& all = served(request);
   const TreePtr tree = all.source.current();
   const Node* directory = tree->find(parent);
-  if (directory == nullptr) {
-    fuse_reply_err(request, ESTALE);
-    return;
-  }
   try {
     auto make = [&all, parent, text = std::string(name)] { return child(all, parent, text); };
+    if (directory == nullptr) {
+      return answer_when_reopened(request, parent, "lookup", std::move(make));
+    }
     const auto waits =
         directory->must_open() ? std::nullopt : wait_for(all, *tree, *directory, name);
     if (!waits) return answer_when_open(request, *directory, "lookup", std::move(make));
@@ -243,8 +267,12 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) noexcept {
   const TreePtr tree = all.source.current();
   const Node* node = tree->find(inode);
   if (node == nullptr) {
-    fuse_reply_err(request, ESTALE);
-    return;
+    return answer_when_reopened(request, inode, "getattr", [&all, inode] {
+      const TreePtr again = all.source.current();
+      const Node* const found = again->find(inode);
+      if (found == nullptr) return Reply::error(ESTALE);
+      return Reply::attributes(attributes(*found, all.options), node_seconds(*found));
+    });
   }
   // The work keeps the tree, and so the node.
   auto make = [&all, tree, node] {
@@ -272,14 +300,15 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcep
   ServedTree& all = served(request);
   const TreePtr tree = all.source.current();
   const Node* node = tree->find(inode);
-  if (node == nullptr || !node->is_directory()) {
-    fuse_reply_err(request, node == nullptr ? ESTALE : ENOTDIR);
+  if (node != nullptr && !node->is_directory()) {
+    fuse_reply_err(request, ENOTDIR);
     return;
   }
-  answer_when_open(request, *node, "opendir",
-                   [&all, inode, handle = *info, number = request_number()] {
-                     return open_listing(all, inode, handle, number);
-                   });
+  auto open = [&all, inode, handle = *info, number = request_number()] {
+    return open_listing(all, inode, handle, number);
+  };
+  if (node == nullptr) return answer_when_reopened(request, inode, "opendir", std::move(open));
+  answer_when_open(request, *node, "opendir", std::move(open));
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) noexcept {

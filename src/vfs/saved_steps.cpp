@@ -42,12 +42,18 @@ BranchNumber branch_in(const JsonValue& value, std::string_view key) {
   return static_cast<BranchNumber>(number);
 }
 
+/// Versions that fold no steps do not say so.
+bool is_folded(const JsonValue& step) {
+  const auto folded = step.find("folded");
+  return folded && required(folded->boolean(), "folded");
+}
+
 SavedSteps steps_in(const JsonValue& json) {
   SavedSteps steps;
   for (const JsonValue step : member_of(json, "steps")) {
     steps.steps.push_back({branch_in(member_of(step, "branch"), "branch"), text_in(step, "name"),
                            required(member_of(step, "shown").boolean(), "shown"),
-                           text_in(step, "identity")});
+                           text_in(step, "identity"), is_folded(step)});
   }
   for (const JsonValue used : member_of(json, "used")) {
     steps.used.push_back(branch_in(used, "used"));
@@ -68,6 +74,7 @@ std::string encode(const SavedSteps& steps) {
   for (const SavedSteps::Step& step : steps.steps) {
     json.open_object();
     json.member("branch", step.branch);
+    if (step.folded) json.member("folded", true);
     json.member("identity", step.identity);
     json.member("name", step.name);
     json.member("shown", step.shown);

@@ -16,6 +16,7 @@ struct SavedSteps {
     std::string name{};
     bool shown = true;
     std::string identity{};  ///< of its files; empty: it has not been opened
+    bool folded = false;     ///< it was open, and nothing used it any more
   };
   std::vector<Step> steps{};
   std::vector<BranchNumber> used{};  ///< numbers that no other step may have

@@ -5,6 +5,7 @@
 #include <exception>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace reshardfs {
 namespace {
@@ -100,8 +101,10 @@ void StepTree::look() {
   }
   {
     TreePtr old;
+    TreePtr unfolded;
     const std::lock_guard lock(steps_mutex_);
     old = show(names);
+    if (fold_idle()) unfolded = publish();
   }
   look_into_known();
 }
@@ -113,7 +116,7 @@ void StepTree::look_into_known() {
     const std::lock_guard lock(steps_mutex_);
     for (const auto& [branch, step] : steps_) {
       const Node& root = step.tree->root();
-      if (root.pending && !step.identity.empty()) known.push_back(root.inode);
+      if (root.pending && !step.identity.empty() && !step.folded) known.push_back(root.inode);
     }
   }
   for (const InodeNumber inode : known) {
@@ -153,14 +156,40 @@ void StepTree::add_step(const std::string& name) {
   }
   Step step;
   step.name = name;
-  step.tree = pending_step(branch, name);
+  step.tree = pending_step(branch, name, changed_ns_);
   steps_.emplace(branch, std::move(step));
 }
 
-StepTree::TreePtr StepTree::pending_step(BranchNumber branch, const std::string& name) const {
+/// Those that were used last stay open. @return whether any other did not, which publish() shows.
+bool StepTree::fold_idle() {
+  std::vector<Steps::iterator> idle;
+  for (auto it = steps_.begin(); it != steps_.end(); ++it) {
+    const Step& step = it->second;
+    const bool is_idle = step.shown && step.open_files == 0 && !step.tree->root().pending;
+    if (is_idle) idle.push_back(it);
+  }
+  const auto used_before = [](const auto& a, const auto& b) {
+    return a->second.used_at < b->second.used_at;
+  };
+  std::sort(idle.begin(), idle.end(), used_before);
+  const Clock::time_point now = callbacks_.now();
+  std::size_t open = idle.size();
+  for (const auto& it : idle) {
+    Step& step = it->second;
+    if (open <= kMostIdle && now - step.used_at < kIdleFor) break;
+    step.tree =
+        pending_step(it->first, step.name, step.tree->root().mtime_ns.value_or(changed_ns_));
+    step.folded = true;
+    --open;
+  }
+  return open < idle.size();
+}
+
+StepTree::TreePtr StepTree::pending_step(BranchNumber branch, const std::string& name,
+                                         std::int64_t changed_ns) const {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
   builder.set_pending();
-  builder.set_mtime(changed_ns_);
+  builder.set_mtime(changed_ns);
   if (callbacks_.common) callbacks_.common(builder);
   return std::make_shared<const Tree>(std::move(builder).build());
 }
@@ -206,7 +235,8 @@ void StepTree::adopt(const SavedSteps& saved, const CountOpenings& count, bool o
     Step mine = known == before.end() ? again(step) : std::move(known->second);
     mine.shown = step.shown;
     mine.open_files = files;
-    const bool must_open = in_use || (open_all && !step.identity.empty());
+    mine.folded = step.folded && mine.tree->root().pending;
+    const bool must_open = in_use || (open_all && !step.identity.empty() && !step.folded);
     if (!must_open || !mine.tree->root().pending || open_again(step, mine, in_use)) {
       steps_.emplace(step.branch, std::move(mine));
     }
@@ -217,7 +247,7 @@ StepTree::Step StepTree::again(const SavedSteps::Step& saved) const {
   Step step;
   step.name = saved.name;
   step.identity = saved.identity;
-  step.tree = pending_step(saved.branch, saved.name);
+  step.tree = pending_step(saved.branch, saved.name, changed_ns_);
   return step;
 }
 
@@ -229,6 +259,8 @@ bool StepTree::open_again(const SavedSteps::Step& saved, Step& step, bool in_use
     if (saved.identity.empty() || saved.identity == opened.identity) {
       step.tree = std::move(opened.tree);
       step.identity = std::move(opened.identity);
+      step.folded = false;
+      step.used_at = callbacks_.now();
       return true;
     }
     failure.emplace(ErrorKind::kChanged, "its files are other ones now");
@@ -255,7 +287,7 @@ void StepTree::save() noexcept {
   try {
     SavedSteps saved;
     for (const auto& [branch, step] : steps_) {
-      saved.steps.push_back({branch, step.name, step.shown, step.identity});
+      saved.steps.push_back({branch, step.name, step.shown, step.identity, step.folded});
     }
     saved.used.assign(used_.begin(), used_.end());
     saved.newest = newest_;
@@ -271,7 +303,7 @@ std::string StepTree::save_listing(const Tree& tree) const {
   const Node* const directory = tree.find(directory_);
   saved.changed_ns = directory->mtime_ns.value_or(0);
   for (const InodeNumber child : directory->children) {
-    saved.steps.push_back({branch_of(child), std::string(tree.find(child)->name), true, ""});
+    saved.steps.push_back({branch_of(child), std::string(tree.find(child)->name)});
   }
   const Node* const latest = tree.lookup(kRootInode, kLatest);
   if (latest != nullptr) saved.newest = latest->link.substr(latest->link.rfind('/') + 1);
@@ -282,7 +314,7 @@ std::shared_ptr<const Tree> StepTree::restore_listing(const std::string& text) c
   const SavedSteps saved = decode_steps(text);
   TreeBuilder builder = begin_trunk(saved.changed_ns, saved.newest);
   for (const SavedSteps::Step& step : saved.steps) {
-    builder.add_branch(pending_step(step.branch, step.name), true);
+    builder.add_branch(pending_step(step.branch, step.name, changed_ns_), true);
   }
   return std::make_shared<const Tree>(std::move(builder).build());
 }
@@ -324,7 +356,17 @@ void StepTree::open_directory(InodeNumber inode) {
   step.identity = std::move(opened.identity);
   step.failure.reset();
   step.reported.clear();
+  step.folded = false;
+  step.used_at = callbacks_.now();
+  fold_idle();
   old = publish();
+}
+
+bool StepTree::can_reopen(InodeNumber inode) const noexcept {
+  if (!is_in_branch(inode)) return false;
+  const std::lock_guard lock(steps_mutex_);
+  const auto it = steps_.find(branch_of(inode));
+  return it != steps_.end() && it->second.tree->root().pending && !it->second.identity.empty();
 }
 
 StepTree::Opened StepTree::open_step(BranchNumber branch, const std::string& name) const {
@@ -366,8 +408,11 @@ bool StepTree::file_opened(InodeNumber inode) {
   if (!is_in_branch(inode)) return true;  // the common files are in every generation
   const std::lock_guard lock(steps_mutex_);
   const auto it = steps_.find(branch_of(inode));
-  if (it == steps_.end()) return false;
-  ++it->second.open_files;
+  // It may have been folded since its node was found.
+  if (it == steps_.end() || it->second.tree->find(inode) == nullptr) return false;
+  Step& step = it->second;
+  ++step.open_files;
+  step.used_at = callbacks_.now();
   return true;
 }
 
@@ -378,6 +423,7 @@ void StepTree::closed(std::uint64_t tree) noexcept {
     const std::lock_guard lock(steps_mutex_);
     const auto it = steps_.find(static_cast<BranchNumber>(tree));
     if (it == steps_.end() || it->second.open_files == 0) return;
+    it->second.used_at = callbacks_.now();
     if (--it->second.open_files > 0 || it->second.shown) return;
     steps_.erase(it);
     old = publish();

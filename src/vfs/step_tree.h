@@ -19,7 +19,9 @@ namespace reshardfs {
 
 /// steps/<step>/... for each step of a source, `latest`, a link to the newest one, and files that
 /// are common to all. Steps come and go; each is opened when something first looks into its
-/// directory.
+/// directory. One that nothing uses any more is folded again, so that a week's steps do not hold
+/// the memory, descriptors and watches of their sources: when something looks into it once more, it
+/// has the same numbers.
 ///
 /// A generation is a small trunk (the root, steps, latest) with a branch for each step; branches
 /// are passed on from one generation to the next. A step that has vanished while a file of it is
@@ -46,6 +48,9 @@ class StepTree final : public TreeSource {
 
   /// For how long a step that cannot be opened is not tried again.
   static constexpr std::chrono::seconds kRetryAfter{10};
+  /// How many steps stay open though no file of theirs is, and for how long.
+  static constexpr std::size_t kMostIdle = 16;
+  static constexpr std::chrono::minutes kIdleFor{60};
 
   /// Lists the steps. @throws Error as list() does.
   explicit StepTree(Callbacks callbacks);
@@ -65,6 +70,7 @@ class StepTree final : public TreeSource {
   bool changes() const noexcept override { return true; }
   void refresh() noexcept override;
   void open_directory(InodeNumber inode) override;
+  bool can_reopen(InodeNumber inode) const noexcept override;
   bool file_opened(InodeNumber inode) override;
   void closed(std::uint64_t tree) noexcept override;
   std::uint64_t tree_of(InodeNumber inode) const noexcept override;
@@ -80,7 +86,9 @@ class StepTree final : public TreeSource {
     std::shared_ptr<const Tree> tree;  ///< pending, or with all files
     std::string identity;              ///< of its files, once they are known
     bool shown = true;
+    bool folded = false;  ///< pending again, see kMostIdle
     std::uint64_t open_files = 0;
+    Clock::time_point used_at{};   ///< when it was opened, or a file of it opened or closed
     std::optional<Error> failure;  ///< of the last attempt to open it
     std::string reported;          ///< the text of the last failure that was told of
     Clock::time_point retry_at{};
@@ -94,6 +102,7 @@ class StepTree final : public TreeSource {
   // These need steps_mutex_. What they return is the generation before, for the caller to drop when
   // the lock is free: the last one to hold it closes the sources that no other generation has.
   [[nodiscard]] TreePtr show(const std::vector<std::string>& names);
+  bool fold_idle();
   [[nodiscard]] TreePtr publish();
   void add_step(const std::string& name);
   void save() noexcept;
@@ -103,7 +112,7 @@ class StepTree final : public TreeSource {
     std::string identity;
   };
   Opened open_step(BranchNumber branch, const std::string& name) const;
-  TreePtr pending_step(BranchNumber branch, const std::string& name) const;
+  TreePtr pending_step(BranchNumber branch, const std::string& name, std::int64_t changed_ns) const;
   TreeBuilder begin_trunk(std::int64_t changed_ns, const std::string& newest) const;
   // With steps_mutex_ held. Callbacks may also run with it, because no other thread uses the tree
   // yet.

@@ -31,6 +31,9 @@ class TreeSource {
   /// storage. Problems are the source's to report: they are many requests' answer.
   /// @throws Error
   virtual void open_directory(InodeNumber) {}
+  /// Whether the present generation may lack the node only because its directory was given up while
+  /// nothing used it: open_directory() of the node's number brings it back.
+  virtual bool can_reopen(InodeNumber) const noexcept { return false; }
 
   /// A program opens a file: its contents stay until closed(), even if its generation is replaced.
   /// @return false if it is too late: the present generation does not have the file.

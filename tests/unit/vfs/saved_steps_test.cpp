@@ -26,6 +26,15 @@ TEST(SavedSteps, HaveTheTextThatTheyAlwaysHad) {
   EXPECT_EQ(encode(SavedSteps{}), R"({"changed":0,"newest":"","steps":[],"used":[]})");
 }
 
+TEST(SavedSteps, SayWhichAreFolded) {
+  SavedSteps steps;
+  steps.steps = {{7, "9_50", true, "ab", true}, {8, "9_60", true, "cd", false}};
+  const SavedSteps again = decode_steps(encode(steps));
+  ASSERT_EQ(again.steps.size(), 2U);
+  EXPECT_TRUE(again.steps[0].folded);
+  EXPECT_FALSE(again.steps[1].folded);
+}
+
 TEST(SavedSteps, AreRefusedWhereTheyCannotBeRead) {
   const std::string whole = kText;
   for (const std::string key : {"changed", "newest", "steps", "branch", "identity", "used"}) {

@@ -191,6 +191,108 @@ TEST_F(StepTreeTest, AStepThatVanishesWhileItIsOpenedIsMissing) {
   EXPECT_TRUE(source.reports.empty());
 }
 
+Names numbered(std::size_t count) {
+  Names names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back("1_" + std::to_string(10 + i));
+  return names;
+}
+
+TEST_F(StepTreeTest, FoldsTheStepsThatWereUsedLongestAgo) {
+  const Names names = numbered(StepTree::kMostIdle + 2);
+  const auto steps = make(names);
+  std::vector<std::weak_ptr<const VirtualFile>> files;
+  for (const std::string& name : names) {
+    source.now = source.now.load() + 1s;
+    open(*steps, name);
+    files.push_back(source.last_file);
+  }
+  const auto is_open = [&](std::size_t i) {
+    return !resolve(*steps->current(), {"steps", names[i]})->pending;
+  };
+  EXPECT_FALSE(is_open(0));
+  EXPECT_FALSE(is_open(1));
+  EXPECT_TRUE(files[0].expired()) << "its sources are closed";
+  for (std::size_t i = 2; i < names.size(); ++i) EXPECT_TRUE(is_open(i));
+  EXPECT_THAT(shown(*steps), testing::SizeIs(names.size()));
+}
+
+TEST_F(StepTreeTest, AFoldedStepComesBackUnderTheSameNumbers) {
+  const Names names = numbered(StepTree::kMostIdle + 1);
+  const auto steps = make(names);
+  open(*steps, names[0]);
+  const InodeNumber directory = number(*steps, {"steps", names[0]});
+  const InodeNumber file = number(*steps, {"steps", names[0], "rank_0", "a"});
+  EXPECT_FALSE(steps->can_reopen(file)) << "it is open";
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    source.now = source.now.load() + 1s;
+    open(*steps, names[i]);
+  }
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+  EXPECT_FALSE(steps->file_opened(file)) << "its node is not there";
+  EXPECT_TRUE(steps->can_reopen(file));
+  EXPECT_EQ(steps->current()->find(directory)->mtime_ns, 42) << "that of the files, as before";
+  steps->refresh();
+  EXPECT_TRUE(resolve(*steps->current(), {"steps", names[0]})->pending) << "nothing needs it";
+  steps->open_directory(file);
+  EXPECT_EQ(number(*steps, {"steps", names[0]}), directory);
+  EXPECT_EQ(number(*steps, {"steps", names[0], "rank_0", "a"}), file);
+}
+
+TEST_F(StepTreeTest, AFoldedStepThatHasChangedIsAnotherOne) {
+  const Names names = numbered(StepTree::kMostIdle + 1);
+  const auto steps = make(names);
+  for (const std::string& name : names) {
+    source.now = source.now.load() + 1s;
+    open(*steps, name);
+  }
+  const InodeNumber directory = number(*steps, {"steps", names[0]});
+  source.version = "written again";
+  EXPECT_THROW(open(*steps, names[0]), Error);
+  EXPECT_NE(number(*steps, {"steps", names[0]}), directory);
+  EXPECT_FALSE(steps->can_reopen(directory));
+  open(*steps, names[0]);
+}
+
+TEST_F(StepTreeTest, FoldsNoStepWithAnOpenFile) {
+  const Names names = numbered(StepTree::kMostIdle + 3);
+  const auto steps = make(names);
+  open(*steps, names[0]);
+  const InodeNumber file = number(*steps, {"steps", names[0], "rank_0", "a"});
+  ASSERT_TRUE(steps->file_opened(file));
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    source.now = source.now.load() + StepTree::kIdleFor;
+    open(*steps, names[i]);
+  }
+  source.now = source.now.load() + StepTree::kIdleFor;
+  steps->refresh();
+  EXPECT_NE(steps->current()->find(file), nullptr);
+  steps->closed(steps->tree_of(file));
+  steps->refresh();
+  EXPECT_NE(steps->current()->find(file), nullptr) << "it has just been used";
+  source.now = source.now.load() + StepTree::kIdleFor;
+  steps->refresh();
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+}
+
+// A job that saves every minute and keeps the last 20: a week of it.
+TEST_F(StepTreeTest, HoldsAFewOfTenThousandSteps) {
+  const auto steps = make({"1_100000"});
+  std::vector<std::weak_ptr<const VirtualFile>> files;
+  std::size_t most = 0;
+  for (int step = 1; step <= 10'000; ++step) {
+    source.now = source.now.load() + 60s;
+    source.names.push_back("1_" + std::to_string(100'000 + step));
+    if (source.names.size() > 20) source.names.erase(source.names.begin());
+    steps->refresh();
+    open(*steps, source.names.back());
+    files.push_back(source.last_file);
+    std::erase_if(files, [](const auto& file) { return file.expired(); });
+    most = std::max(most, files.size());
+  }
+  EXPECT_LE(most, StepTree::kMostIdle);
+  EXPECT_THAT(shown(*steps), testing::SizeIs(20));
+}
+
 TEST_F(StepTreeTest, MayBeUsedByManyThreads) {
   const auto steps = make({"1_1", "1_2"});
   std::atomic<bool> stop = false;
