@@ -29,8 +29,9 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "data"), str(TESTS / "integration")]
 
 from ckpt_format import encode_checkpoint, record_of  # noqa: E402
+from counts import add_counts_option, write_counts  # noqa: E402
 from layouts import Layout, shard  # noqa: E402
-from load_mount import Daemon  # noqa: E402
+from load_mount import Daemon, lived_longer  # noqa: E402
 from mounted import is_sanitized, mounted, parse_settings, processes_of, program_of, scratch  # noqa: E402
 from strategy_files import Strategy, write_protobuf  # noqa: E402
 
@@ -206,7 +207,7 @@ class Followers:
                 if self._of_step(step, "sit", lambda: [str(os.fstat(descriptor).st_mode)]) is None:
                     return
                 if "rank_0" not in listed:
-                    raise AssertionError(f"step {step}: its directory lists {listed}")
+                    raise AssertionError(f"step {step}: its directory lists {listed!r}")
 
                 def read() -> bytes:
                     file = os.open(FILE, os.O_RDONLY, dir_fd=descriptor)
@@ -279,6 +280,8 @@ def follow(settings: argparse.Namespace, directory: Path) -> list[str]:
                  "reads of files held open beyond their step"):
         if not followers.done[what]:
             problems.append(f"no {what}")
+    write_counts(settings.counts, steps=job.saved,
+                 reads=sum(count for what, count in followers.done.items() if "gone" not in what))
     open_files = 2 * ROWS.device_count * MOST_OPEN_STEPS
     if held.descriptors > open_files + OWN_DESCRIPTORS:
         problems.append(f"{held.descriptors} descriptors")
@@ -295,9 +298,10 @@ def main() -> int:
     parser.add_argument("--keep", type=int, default=100, help="steps that the job does not delete")
     parser.add_argument("--each-second", type=float, default=20, help="steps that the job saves")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    add_counts_option(parser)
     settings = parse_settings(parser)
     print(f"seed {settings.seed}", flush=True)
-    with scratch() as directory:
+    with scratch() as directory, lived_longer(settings.steps / settings.each_second + 3600):
         problems = follow(settings, directory)
     for problem in problems[:40]:
         print(f"WRONG: {problem}")

@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
+from counts import add_counts_option, write_counts  # noqa: E402
 from load_mount import VIEWS, Daemon, Load, Readers, lived_longer  # noqa: E402
 from mounted import is_sanitized, mounted, parse_settings, program_of, run, scratch, wait_until  # noqa: E402
 from stuck import ended_when_stuck  # noqa: E402
@@ -202,6 +203,8 @@ class HandOverLoad(Load):
               f"{c['errors']} errors; slowest call {slowest:.3f} s")
         print(f"reads: {done.durations}")
         print(f"at the end: {end}", flush=True)
+        self.count(done)
+        self.counts[COUNTED_AS[kind]] += count
         complaints = readers.complaints + holders.complaints
         lost = [text for text in complaints if os.strerror(errno.EIO) in text]
         if kind == "kill" and not self.settings.strict and 0 < len(lost) <= MOST_LOST_CALLS:
@@ -243,12 +246,14 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="judge the slowest read, too")
     parser.add_argument("--megabytes", type=int, default=40, help="of all mounted rank files, roughly")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    add_counts_option(parser)
     settings = parse_settings(parser)
     settings.self_test = False
     print(f"seed {settings.seed}", flush=True)
     with scratch() as directory, lived_longer(7200):
         load = HandOverLoad(settings, directory)
         load.run()
+    write_counts(settings.counts, **load.counts)
     for problem in load.problems[:40]:
         print(f"WRONG: {problem}")
     return 1 if load.problems else 0

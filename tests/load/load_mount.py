@@ -20,12 +20,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
+from counts import add_counts_option, write_counts  # noqa: E402
 from durations import Durations  # noqa: E402
 from load_set import TARGET, LoadSet  # noqa: E402
 from mounted import (  # noqa: E402
@@ -197,6 +199,7 @@ class Load:
     def __init__(self, settings: argparse.Namespace, directory: Path) -> None:
         self.settings = settings
         self.problems: list[str] = []
+        self.counts: Counter[str] = Counter()
         begin = time.monotonic()
         self.made = LoadSet(directory / "set", settings.megabytes, settings.seed)
         self.reference = directory / "reference"
@@ -293,6 +296,7 @@ class Load:
               f"{c['maps']:,} maps, {c['whole_files']:,} whole files: {c['wrong_bytes']} wrong bytes, "
               f"{c['errors']} errors")
         print(f"reads: {done.durations}", flush=True)
+        self.count(done)
         self.problems += readers.complaints
         for what in ("wrong_bytes", "errors"):
             if c[what]:
@@ -303,6 +307,10 @@ class Load:
             self.check_size(end)
             if self.warm is not None:
                 self.check_growth(self.warm, end)
+
+    def count(self, done: Reads) -> None:
+        self.counts.update(reads=done.counts["reads"], bytes=done.counts["bytes"],
+                           wrong=done.counts["wrong_bytes"])
 
     def check_size(self, end: Daemon) -> None:
         if end.anonymous_kib > OWN_KIB + end.threads * THREAD_KIB:
@@ -342,11 +350,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--self-test", action="store_true",
                         help="change a byte of a reference; succeeds if just that is found")
+    add_counts_option(parser)
     settings = parse_settings(parser)
     print(f"seed {settings.seed}", flush=True)
     with scratch() as directory, lived_longer(settings.minutes * 60 + 3600):
         load = Load(settings, directory)
         load.run()
+    write_counts(settings.counts, **load.counts)
     for problem in load.problems[:40]:
         print(f"WRONG: {problem}")
     if settings.self_test:
