@@ -176,7 +176,7 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
   const bool is_empty = node != nullptr && node->file != nullptr && node->size == 0;
   const bool lost = file == nullptr && (holds || (is_empty && !all.openings->tree_of(info->fh)));
   if (file == nullptr && node != nullptr) file = node->file;
-  ReadTally tally;
+  ReadTally tally(node == nullptr ? kOtherView : node->view);
   if (node == nullptr || lost || file == nullptr) {
     const int error = node == nullptr || lost ? ESTALE : EISDIR;
     tally.failed(error);

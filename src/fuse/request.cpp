@@ -5,6 +5,9 @@
 #include <string>
 
 #include "reshardfs/error.h"
+
+#include "base/process/counters.h"
+
 namespace reshardfs {
 namespace {
 
@@ -36,6 +39,7 @@ Failure current_failure() {
 }  // namespace
 
 void log_failure(ServedTree& served, const Asked& asked) noexcept {
+  counters().request_failed();
   try {
     const int error = errno_of_current_exception();
     const Failure failure = current_failure();

@@ -68,6 +68,8 @@ class LogFormat(unittest.TestCase):
                 reader = read_fails(mountpoint / FILE)
                 for _ in range(50):
                     read_fails(mountpoint / FILE)
+                metrics = (mountpoint / ".reshardfs/metrics").read_text()
+                self.assertIn(f'reshardfs_request_failures_total{{mount="{mountpoint}"}} 51\n', metrics)
                 self.assertEqual(run("umount", mountpoint).code, 0)
             made, failed, again = objects(log.read_text())
             self.assertEqual((made["event"], made["level"]), ("mounted", "info"))
