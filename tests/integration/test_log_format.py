@@ -102,12 +102,18 @@ class LogFormat(unittest.TestCase):
                 self.assertEqual(made.returncode, 0)
                 os.truncate(source, 1000)
                 read_fails(mountpoint + b"/" + FILE.encode())
+                collected = subprocess.run([Settings.binary, "status", "--metrics", mountpoint], check=True,
+                                           capture_output=True, timeout=COMMAND_SECONDS).stdout.decode()
                 gone = subprocess.run([Settings.binary, "umount", mountpoint], timeout=COMMAND_SECONDS, check=False)
                 self.assertEqual(gone.returncode, 0)
             lines = objects(log.read_bytes().decode())  # UTF-8
             self.assertEqual([line["event"] for line in lines], ["mounted", "request_failed"])
             shown = hostile.decode(errors="replace")
             self.assertEqual((lines[1]["mount"], lines[1]["source_file"]), (shown, shown + ".ckpt"))
+            name = hostile.replace(b"\xff", b"\\xff").decode()
+            label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            self.assertIn(f'reshardfs_up{{mount="{label}"}} 1\n', collected)
+            self.assertIn(f'reshardfs_source_changed{{mount="{label}"}} 1\n', collected)
 
     def test_standard_error_has_json_alone(self) -> None:
         with scratch() as directory:
