@@ -220,10 +220,10 @@ void set_complaint_format(LogFormat format) noexcept {
 
 void complain(const std::string& message) {
   const bool json = complaint_format == LogFormat::kJson;
-  const std::string text = "reshardfs: " + message;
   const bool to_journal = error_output_is_journal();
   if (!json && !to_journal) {
-    std::cerr << text << std::endl;
+    // Without memory, too.
+    std::cerr << "reshardfs: " << message << std::endl;
     return;
   }
   std::optional<LogScope> scope;
@@ -231,7 +231,7 @@ void complain(const std::string& message) {
   const std::vector<LogField> fields = log_fields(LogScope::current(), mount_name());
   const LogLine line{
       .time = std::chrono::system_clock::now(), .level = spdlog::level::err, .text = message};
-  const std::string shown = json ? json_line(line, fields) : text;
+  const std::string shown = json ? json_line(line, fields) : "reshardfs: " + message;
   if (to_journal && Journal().send(journal_entry(line.level, shown, fields))) return;
   std::cerr << priority_prefix(line.level) << shown << std::endl;
 }
