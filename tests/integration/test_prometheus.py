@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -185,6 +187,53 @@ class StatusMetrics(unittest.TestCase):
                 self.assertTrue(wait_until(lambda: oldest() == 0, 10))
 
 
+class Service(unittest.TestCase):
+    """The unit that writes what node_exporter collects."""
+
+    def collect(self, directory: Path) -> None:
+        """What systemd would run, in that directory."""
+        unit = (DEPLOY / "prometheus/reshardfs-metrics.service").read_text()
+        line = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+        assert line
+        environment = {**os.environ, "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
+        subprocess.run(shlex.split(line[1]), cwd=directory, env=environment, check=True, timeout=60,
+                       stdin=subprocess.DEVNULL)
+
+    def test_systemd_finds_nothing_wrong(self) -> None:
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("needs systemd-analyze")
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                               *(DEPLOY / "prometheus").glob("reshardfs-metrics.*")], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_node_exporter_collects_it(self) -> None:
+        if shutil.which("prometheus-node-exporter") is None:
+            self.skipTest("needs Debian's package prometheus-node-exporter")
+        with scratch() as directory, mounted_in(directory, "m \"1\"") as mountpoint:
+            (mountpoint / FILE).read_bytes()
+            texts = directory / "texts"
+            texts.mkdir()
+            self.collect(texts)
+            self.assertEqual(os.listdir(texts), ["reshardfs.prom"])
+            url = f"http://127.0.0.1:{(port := free_port())}/metrics"
+            with (directory / "exporter.log").open("w") as log, subprocess.Popen(
+                    ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}",
+                     "--collector.disable-defaults", "--collector.textfile",
+                     f"--collector.textfile.directory={texts}"],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log) as exporter:
+                try:
+                    self.assertTrue(wait_until(lambda: "node_textfile" in page(url), 30))
+                    collected = page(url)
+                finally:
+                    exporter.terminate()
+            self.assertIn("\nnode_textfile_scrape_error 0\n", collected)
+            self.assertRegex(collected, r'(?m)^node_textfile_mtime_seconds\{file=".*/reshardfs\.prom"\}')
+            label = str(mountpoint).replace('"', '\\"')
+            self.assertIn(f'\nreshardfs_up{{mount="{label}"}} 1\n', collected)
+            self.assertIn(f'\nreshardfs_source_fetch_duration_seconds_count{{kind="file",mount="{label}"}} ', collected)
+
+
 @unittest.skipUnless(shutil.which("promtool"), "needs promtool, of Debian's package prometheus")
 class Rules(unittest.TestCase):
     def test_pass_their_tests(self) -> None:
@@ -249,6 +298,13 @@ def prometheus(directory: Path, mountpoint: Path) -> Iterator[str]:
         server.wait(30)
         exporter.shutdown()
         exporter.server_close()
+
+
+def page(url: str) -> str:
+    """Empty where nothing answers."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+    return ""
 
 
 def is_ready(url: str) -> bool:
