@@ -17,7 +17,7 @@ import program_help
 ABOUT_PROGRAM = {"help", "verbose", "quiet"}
 # Function: the command with its options, those that it does not have, and the stub without options.
 FUNCTIONS = {
-    "open": ("cat", {"param", "npy", "config", "log-level", "log-file"},
+    "open": ("cat", {"param", "npy", "config", "log-level", "log-file", "log-format"},
              "def open(source: _Path, *{options}) -> Checkpoint: ..."),
     "mount": ("mount", {"foreground", "check-only"},
               "def mount(source: _Path, mountpoint: _Path | None = None, *{options}) "

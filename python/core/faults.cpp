@@ -21,9 +21,7 @@ namespace {
 /// Lines that wait for somebody who has the GIL: those who report them must not wait for it.
 class Faults {
  public:
-  void add(const std::string& cause, const std::string& text) noexcept {
-    log_.add("", cause, text);
-  }
+  void add(const FailureLog::Failure& fault) noexcept { log_.add(fault); }
 
   std::vector<std::string> take() {
     if (!any_) return {};
@@ -55,9 +53,9 @@ ProcessState<Faults> faults("Python's faults", make_new<Faults>);
 }  // namespace
 
 void collect_faults() {
-  set_fault_listener([](const std::string& cause, const std::string& text) {
+  set_fault_listener([](LogEvent event, const std::string& cause, const std::string& text) {
     try {
-      faults.get().add(cause, text);
+      faults.get().add({.event = event, .cause = cause, .line = text});
     } catch (const std::bad_alloc&) {
       // Nor is there memory to tell of it.
     }

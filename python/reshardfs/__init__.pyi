@@ -135,6 +135,7 @@ def mount(source: _Path, mountpoint: _Path | None = None, *,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> contextlib.AbstractContextManager[str]: ...
 
@@ -173,6 +174,7 @@ def inspect(path: _Path, *,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
@@ -230,6 +232,7 @@ def plan(source: _Path, *,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
@@ -267,6 +270,7 @@ def verify(source: _Path, *,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
@@ -323,6 +327,7 @@ def diff(a: _Path, b: _Path, *,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
@@ -382,5 +387,6 @@ def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
+    log_format: Literal["text", "json"] | None = None,
     log_file: _Path | None = None,
     config: _Path | None = None) -> None: ...

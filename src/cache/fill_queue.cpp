@@ -70,7 +70,7 @@ void FillQueue::start() noexcept {
     state_->busy = true;
   } catch (const std::exception& error) {
     ++state_->counters->failures;
-    report_fault("the cache has no thread",
+    report_fault(LogEvent::kCacheFailed, "the cache has no thread",
                  "the cache keeps nothing, as it cannot start a thread: " + why_no_thread(error));
   }
   // Not again if that failed: each read would have to wait for it.

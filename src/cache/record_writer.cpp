@@ -172,7 +172,7 @@ void RecordWriter::fail(int error) noexcept {
   ready_at_ = Clock::now() + kPause;
   try {
     report_fault(
-        "the cache cannot be written",
+        LogEvent::kCacheFailed, "the cache cannot be written",
         fmt::format("{}: cannot keep what was read, so it will be read again: {}",
                     current_->get()->path().string(), std::generic_category().message(error)));
   } catch (const std::exception&) {

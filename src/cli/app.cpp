@@ -14,7 +14,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <spdlog/common.h>
 
 #include "reshardfs/error.h"
 
@@ -32,6 +31,7 @@
 #include "cli/words/mount_arguments.h"
 #include "cli/words/mount_helper.h"
 #include "cli/words/read_words.h"
+#include "cli/words/shared_words.h"
 #include "daemon/process/log.h"
 #include "daemon/process/process_start.h"
 #include "daemon/process/started_program.h"
@@ -78,16 +78,15 @@ int flush_output(int exit_code) {
 
 }  // namespace
 
-void complain(const std::string& message) {
-  std::cerr << journal_priority(spdlog::level::err) << "reshardfs: " << message << std::endl;
-}
-
 int report_errors(const std::function<int()>& work,
                   const std::function<void(const std::string&)>& tell) {
   try {
     return work();
   } catch (const Error& error) {
     tell_error(error);
+    const LogScope scope(
+        LogEvent::kCommandFailed,
+        {.source_file = error.file(), .parameter = error.parameter(), .error = error.os_error()});
     tell(error.what());
     return exit_code_of(error.kind());
   } catch (const std::bad_alloc&) {
@@ -158,6 +157,13 @@ Given with_config(Given given, const Takeover* before) {
   return given;
 }
 
+/// Also of what is wrong with the rest of the words.
+void use_log_format(const Given& given) {
+  if (find_option(given.command(), "log-format") != nullptr) {
+    set_complaint_format(log_format(given));
+  }
+}
+
 int run_words(StartedProgram& program) {
   if (!program.words().empty() && program.words().front() == kCompleteCommand) {
     return run_complete({program.words().begin() + 1, program.words().end()});
@@ -179,11 +185,13 @@ int run_words(StartedProgram& program) {
                                          : help_text(given.command(), help_columns()));
     return kExitDone;
   }
+  use_log_format(given);
   program.meet_predecessor();
   const bool goes_on = program.predecessor() != nullptr;
   try {
     // What was typed stays, for an answer about it.
     given = with_config(given, program.predecessor());
+    use_log_format(given);
     return run_command(given, program);
   } catch (const Error& error) {
     if (goes_on) throw;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/process/log.h"
+
 namespace reshardfs {
 
 /// Exit codes of every command.
@@ -12,9 +14,6 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitDifference = 1;  ///< a check found a difference or damage
 inline constexpr int kExitBadInput = 2;    ///< bad usage or bad input
 inline constexpr int kExitIo = 3;          ///< an I/O error
-
-/// One line on standard error.
-void complain(const std::string& message);
 
 /// Runs `work`; an exception becomes one line, which `tell` is given, and an exit code.
 int report_errors(const std::function<int()>& work,

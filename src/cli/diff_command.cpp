@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
@@ -19,6 +18,7 @@
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "conversion/auto_map.h"
+#include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/location.h"
@@ -227,16 +227,16 @@ DiffSide open_side(const Given& given, const std::string& letter, const DiffOpti
       return options.names.takes(letter == "a" ? options.name_map.target(name) : name);
     });
     for (const std::string& warning : side.table().checkpoint().warnings()) {
-      spdlog::warn("{}: {}", letter == "a" ? "A" : "B", warning);
+      log_warning(LogEvent::kConversionWarning, "{}: {}", letter == "a" ? "A" : "B", warning);
     }
     for (const std::string& note : side.table().checkpoint().notes()) {
-      spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
+      log_info(LogEvent::kConversionNote, "{}: {}", letter == "a" ? "A" : "B", note);
     }
     for (const std::string& note : side.notes()) {
-      spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
+      log_info(LogEvent::kConversionNote, "{}: {}", letter == "a" ? "A" : "B", note);
     }
     for (const std::string& warning : side.warnings()) {
-      spdlog::warn("{}: {}", letter == "a" ? "A" : "B", warning);
+      log_warning(LogEvent::kConversionWarning, "{}: {}", letter == "a" ? "A" : "B", warning);
     }
     return side;
   } catch (Error& error) {
@@ -276,7 +276,8 @@ int run_diff(const Given& given) {
   const DiffSide b = open_side(given, "b", options);
   std::vector<std::string> warnings;
   unmatched_in(a, b, options).settle(options.allow_unmatched, warnings);
-  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
   Progress progress;
   std::vector<ParameterDiff> results;
   {

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
@@ -31,6 +30,7 @@
 #include "export/folder_target.h"
 #include "export/planned_files.h"
 #include "export/single_file.h"
+#include "fuse/event_log.h"
 #include "report/text/text.h"
 #include "storage/location.h"
 
@@ -223,7 +223,8 @@ int run_export(const Given& given) {
         "--reflink has shared nothing: no 64 KiB of a file lie in its blocks as they lie in the "
         "source's");
   }
-  for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : result.warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   if (!log.quiet) print_result(result, directory, seconds, options.share);
   return kExitDone;

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
@@ -33,6 +32,7 @@
 #include "conversion/model_maps.h"
 #include "conversion/strategy_input.h"
 #include "conversion/unmatched_selectors.h"
+#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
 #include "report/text/completeness_json.h"
@@ -144,7 +144,8 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   UnmatchedOptions included;
   included.add_globs("--include", filter.include, names);
   if (arguments.allow_unmatched) included.settle(/*allowed=*/true, warnings);
-  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
   if (!arguments.allow_unmatched) inspected.not_found = included.lines();
 }
 
@@ -182,7 +183,8 @@ Inspected open_inspected(const InspectArguments& arguments) {
   } catch (const Error& error) {
     if (source.strategy) throw;
     // What the files hold can be shown all the same.
-    spdlog::warn("the whole parameters are not known: {}", error.what());
+    log_warning(LogEvent::kConversionWarning, "the whole parameters are not known: {}",
+                error.what());
   }
   return inspected;
 }
@@ -488,20 +490,24 @@ int run_inspect(const Given& given) {
     return describe_unopened(arguments, error);
   }
   const Inspected& inspected = *opened;
-  for (const std::string& warning : inspected.contents.warnings) spdlog::warn("{}", warning);
-  for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
+  for (const std::string& warning : inspected.contents.warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  for (const std::string& note : inspected.contents.notes)
+    log_info(LogEvent::kConversionNote, "{}", note);
   for (const CheckpointRefused& tensor : inspected.contents.refused) {
-    spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
+    log_warning(LogEvent::kConversionWarning, "cannot be shown: '{}' ({})", printable(tensor.name),
+                tensor.reason);
   }
   const auto takes = [&](const std::string& name) {
     return !arguments.maps.maps.empty() || arguments.names.takes(name);
   };
   for (const std::string& line : warnings_of(inspected.completeness, takes)) {
-    spdlog::warn("{}", line);
+    log_warning(LogEvent::kConversionWarning, "{}", line);
   }
   std::optional<FullShapes> shapes;
   if (inspected.laid_out) {
-    for (const std::string& warning : inspected.laid_out->warnings()) spdlog::warn("{}", warning);
+    for (const std::string& warning : inspected.laid_out->warnings())
+      log_warning(LogEvent::kConversionWarning, "{}", warning);
     shapes = full_shapes(*inspected.laid_out);
   }
   const FullShapes* known = shapes ? &*shapes : nullptr;

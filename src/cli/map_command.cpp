@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
@@ -22,6 +21,7 @@
 #include "cli/words/shared_words.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
+#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/source/source_table.h"
 #include "report/text/form_picture.h"
@@ -91,13 +91,16 @@ Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   checkpoint.dequantize = arguments.dequantize;
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.source), checkpoint));
-  for (const std::string& warning : set->warnings()) spdlog::warn("{}", warning);
-  for (const std::string& line : warnings_of(set->completeness())) spdlog::warn("{}", line);
+  for (const std::string& warning : set->warnings())
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  for (const std::string& line : warnings_of(set->completeness()))
+    log_warning(LogEvent::kConversionWarning, "{}", line);
   StrategyInput input(arguments.strategy);
   input.allow_unmatched();
   Met met;
   met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
-  for (const std::string& warning : input.take_warnings()) spdlog::warn("{}", warning);
+  for (const std::string& warning : input.take_warnings())
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
   met.tensors = full_tensors(*met.table, {});
   modelmap::MapOptions options = maps.map_options(0, met.table, met.tensors);
   if (!arguments.parameter.empty()) options.explain = {arguments.parameter};

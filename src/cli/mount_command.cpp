@@ -15,11 +15,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
 #include "base/process/free_memory.h"
+#include "base/process/mount_name.h"
 #include "base/process/stop_signals.h"
 #include "base/text/text.h"
 #include "checkpoint/series/step.h"
@@ -42,6 +42,7 @@
 #include "daemon/process/process_end.h"
 #include "daemon/process/started_program.h"
 #include "daemon/serve.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/fuse_socket.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/read_ahead.h"
@@ -153,7 +154,7 @@ void tell_terminal(const std::string& what, const MountArguments& arguments) {
 
 void report_live(const std::string& what, const MountArguments& arguments) {
   const std::string place = place_of(arguments);
-  spdlog::info("mounted {} at {}", what, place);
+  log_info(LogEvent::kMounted, "mounted {} at {}", what, place);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
                                      printable(shown_location(arguments.source)), place));
 }
@@ -238,11 +239,20 @@ void mount_all_steps(const MountJob& job, const ConversionOptions& options,
   });
 }
 
+/// From now on logs and metrics name the mount.
+void name_mount(const MountArguments& arguments) {
+  const std::string place = arguments.mountpoint.empty() && arguments.fuse_socket
+                                ? std::filesystem::absolute(arguments.fuse_socket->path).native()
+                                : arguments.mountpoint;
+  set_mount_name({.place = place, .source = shown_location(absolute_source(arguments.source))});
+}
+
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
 /// what is wrong with a single step is that step's directory's.
 int mount_and_serve(const MountJob& job, const ConversionOptions& options,
                     const std::function<void()>& ready) {
   keep_little_free_memory();
+  name_mount(job.arguments);
   job.arguments.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
   bool live = false;
@@ -292,12 +302,13 @@ int go_on_with_mount(MountJob& job) {
       std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
   bool live = false;
   const auto tell = [&](const std::string& message) {
-    if (live) spdlog::error("the mount has ended: {}", message);
+    if (live) log_error(LogEvent::kMountFailed, "the mount has ended: {}", message);
     if (!live) role.fail(message);
   };
   const auto ready = [&] {
     live = true;
-    if (!arguments.foreground && ::chdir("/") != 0) spdlog::warn("the working directory stays");
+    if (!arguments.foreground && ::chdir("/") != 0)
+      log_warning(LogEvent::kMessage, "the working directory stays");
   };
   return leave(report_errors(
       [&] {
@@ -319,7 +330,8 @@ void wait_for_source(const MountArguments& arguments) {
   const std::filesystem::path source = absolute_source(arguments.source);
   if (!waits || is_url(source) || path_kind(source) != PathKind::kMissing) return;
   arguments.log.apply();
-  spdlog::warn("{}: not there yet; waiting for it", printable(source.string()));
+  log_warning(LogEvent::kSourceAwaited, "{}: not there yet; waiting for it",
+              printable(source.string()));
   notify_service_manager("STATUS=waiting for " + printable(source.string()));
   while (path_kind(source) == PathKind::kMissing) std::this_thread::sleep_for(kInterval);
 }
@@ -340,6 +352,7 @@ int warm_mount(const std::vector<std::filesystem::path>& paths, const MountArgum
 int supervise(MountJob& job, const ConversionOptions& options, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
   const MountArguments& arguments = job.arguments;
+  name_mount(arguments);
   arguments.log.apply();
   SupervisorOptions supervisor{.start = job.role.successor(), .crash_limit = arguments.crash_limit};
   if (!arguments.foreground) {
@@ -404,7 +417,8 @@ int run_mount(const Given& given, StartedProgram& program) {
     };
     // Nobody sees what a daemon says on standard error.
     const auto tell = [&](const std::string& message) {
-      live ? spdlog::error("the mount has ended: {}", message) : complain(message);
+      live ? log_error(LogEvent::kMountFailed, "the mount has ended: {}", message)
+           : complain(message);
     };
     return leave(report_errors([&] { return run(detached, tell); }, tell));
   };

@@ -27,17 +27,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* state_name(const MountStatus& status) {
-  switch (status.state) {
-    case MountState::kLive:
-      return status.changed_file.empty() ? "live" : "source changed";
-    case MountState::kDead:
-      return "dead";
-    case MountState::kStalled:
-      return "stalled";
-    case MountState::kUnreadable:
-      break;
-  }
-  return "unreadable";
+  const bool changed = status.state == MountState::kLive && !status.changed_file.empty();
+  return changed ? "source changed" : name_of(status.state);
 }
 
 /// "; 2 upgrades, 1 crash, last 5 min ago, reshardfs 0.1.0": what has become of a mount, if
@@ -76,9 +67,8 @@ std::string state_text(const MountStatus& status) {
                            : std::string("cannot be asked: ") + std::strerror(status.error);
 }
 
-/// Of another user, who alone may ask it.
 bool is_foreign(const MountStatus& status) {
-  return status.state == MountState::kUnreadable && status.error == EACCES;
+  return is_foreign(status.state, status.error);
 }
 
 /// The last part of a path, which is what tells strategies apart; other texts as they are.
@@ -199,6 +189,11 @@ int run_status(const Given& given) {
   if (given.flag("ready")) return tell_readiness(mountpoint);
   const auto mounts = given.has_argument("MOUNTPOINT") ? std::vector{bounded_find_mount(mountpoint)}
                                                        : reshardfs_mounts();
+  if (given.flag("metrics")) {
+    // Of a mount that is dead they say so: who collects them has got all that there is.
+    std::cout << mount_metrics(mounts);
+    return kExitDone;
+  }
   const std::vector<MountStatus> statuses = examined_mounts(mounts);
   if (given.flag("json")) {
     print_json(statuses);

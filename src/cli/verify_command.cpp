@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
@@ -18,6 +17,7 @@
 #include "cli/words/shared_words.h"
 #include "conversion/auto_map.h"
 #include "conversion/option_words.h"
+#include "fuse/event_log.h"
 #include "report/text/completeness_json.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"
@@ -171,12 +171,13 @@ int run_verify(const Given& given) {
     const ProgressDisplay display(progress, log.quiet, ShowProgress::kOnTerminal);
     report = verify(arguments.options, progress);
   }
-  for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : report.warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
   for (const std::string& name : report.per_rank) {
-    spdlog::info("'{}' has no layout and differs between ranks", printable(name));
+    log_info(LogEvent::kFinding, "'{}' has no layout and differs between ranks", printable(name));
   }
   for (const std::string& name : report.own_values) {
-    spdlog::info("replicas of '{}' differ", printable(name));
+    log_info(LogEvent::kFinding, "replicas of '{}' differ", printable(name));
   }
   if (given.flag("json")) {
     write_json(as_json(arguments, report));

@@ -3,12 +3,11 @@
 
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
 #include "checkpoint/series/series.h"
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 
@@ -69,8 +68,9 @@ bool CompleteSteps::suffices(const std::string& step, const std::vector<Rank>& m
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kMissing) return true;
-    spdlog::info("step {} is not shown yet, because {} of the source strategy {} no file of it: {}",
-                 step, rank_words(missing), missing.size() == 1 ? "has" : "have", error.what());
+    log_info(LogEvent::kStepIncomplete,
+             "step {} is not shown yet, because {} of the source strategy {} no file of it: {}",
+             step, rank_words(missing), missing.size() == 1 ? "has" : "have", error.what());
     return false;
   }
 }

@@ -4,8 +4,6 @@
 #include <span>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/process/free_memory.h"
@@ -16,6 +14,7 @@
 #include "conversion/strategy_input.h"
 #include "daemon/complete_steps.h"
 #include "daemon/open_conversion.h"
+#include "fuse/event_log.h"
 #include "storage/local/open_file_limit.h"
 #include "view/view.h"
 
@@ -50,15 +49,15 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
     identity = sha256_of(std::as_bytes(std::span(text)));
   }
   return_free_memory();
-  spdlog::info("opened step {}", step);
+  log_info(LogEvent::kStepOpened, "opened step {}", step);
   return identity;
 }
 
 void report(const std::string& step, const Error& error) {
   if (step.empty()) {
-    spdlog::error("cannot look for new steps: {}", error.what());
+    log_error(LogEvent::kStepsUnknown, "cannot look for new steps: {}", error.what());
   } else {
-    spdlog::error("step {} cannot be shown: {}", printable(step), error.what());
+    log_error(LogEvent::kStepRefused, "step {} cannot be shown: {}", printable(step), error.what());
   }
 }
 
@@ -96,8 +95,9 @@ void check_selectors(ConversionOptions options, const std::vector<std::string>& 
 /// An empty steps/ would be a riddle.
 void warn_of_no_step(const std::vector<StepInfo>& steps) {
   if (steps.empty()) return;
-  spdlog::warn("no step can be shown yet: the newest, {}, is on {} alone, or still being written",
-               steps.back().name, rank_words(steps.back().ranks));
+  log_warning(LogEvent::kStepIncomplete,
+              "no step can be shown yet: the newest, {}, is on {} alone, or still being written",
+              steps.back().name, rank_words(steps.back().ranks));
 }
 
 }  // namespace

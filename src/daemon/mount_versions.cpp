@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
@@ -22,6 +21,7 @@
 #include "conversion/identity.h"
 #include "daemon/mount_tree.h"
 #include "daemon/open_conversion.h"
+#include "fuse/event_log.h"
 #include "fuse/kernel_caches.h"
 #include "storage/location.h"
 
@@ -56,7 +56,7 @@ std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOption
     json.close_object();
     return json.take();
   } catch (const Error& error) {
-    spdlog::info("the mount cannot be handed over: {}", error.what());
+    log_info(LogEvent::kHandOverImpossible, "the mount cannot be handed over: {}", error.what());
     return "";
   }
 }

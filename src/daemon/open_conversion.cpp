@@ -3,14 +3,16 @@
 
 #include <string>
 
-#include <spdlog/spdlog.h>
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 
 Conversion open_conversion(const ConversionOptions& options) {
   Conversion conversion = Conversion::open(options);
-  for (const std::string& warning : conversion.warnings()) spdlog::warn("{}", warning);
-  for (const std::string& note : conversion.notes()) spdlog::info("{}", note);
+  for (const std::string& warning : conversion.warnings())
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  for (const std::string& note : conversion.notes())
+    log_info(LogEvent::kConversionNote, "{}", note);
   return conversion;
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/handover/takeover.h"
 #include "daemon/keeping/keeper.h"
 #include "daemon/process/signal_guard.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/passthrough.h"
@@ -44,13 +45,14 @@ void set_read_ahead(const std::filesystem::path& mountpoint, unsigned kib) noexc
     std::ofstream file(setting);
     file << kib << std::flush;
     if (!file) {
-      spdlog::info(
-          "read-ahead is left at the kernel's default; for faster reading, as root: "
-          "echo {} > {}",
-          kib, setting);
+      log_info(LogEvent::kReadAheadUnset,
+               "read-ahead is left at the kernel's default; for faster reading, as root: "
+               "echo {} > {}",
+               kib, setting);
     }
   } catch (const std::exception& error) {
-    spdlog::info("read-ahead is left at the kernel's default: {}", error.what());
+    log_info(LogEvent::kReadAheadUnset, "read-ahead is left at the kernel's default: {}",
+             error.what());
   }
 }
 
@@ -118,9 +120,10 @@ std::string text_of(const std::exception_ptr& failure) {
   try {
     session.abandon();
     served.failures.tell_counts();
-    if (failure) spdlog::error("{}", text_of(failure));
-    spdlog::warn("'{}' has ended; reads that were waiting for their source were abandoned",
-                 served.options.mountpoint.native());
+    if (failure) log_error(LogEvent::kMountFailed, "{}", text_of(failure));
+    log_warning(LogEvent::kReadsAbandoned,
+                "'{}' has ended; reads that were waiting for their source were abandoned",
+                served.options.mountpoint.native());
     spdlog::default_logger()->flush();
   } catch (const std::exception&) {
     // The error cannot be reported any more.

@@ -61,7 +61,7 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* full_name,
                    no_key, std::move(make));
   } catch (...) {
     const int error = errno_of_current_exception();
-    log_failure(all, inode, "getxattr");
+    log_failure(all, {inode, "getxattr", Asker::of(request)});
     fuse_reply_err(request, error);
   }
 }

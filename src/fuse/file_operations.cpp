@@ -72,17 +72,19 @@ Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fus
 /// Reads that the kernel has answered were not checked: at least it is said if they should not have
 /// been trusted.
 void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source) noexcept {
-  const auto check = [&all, inode, source] {
+  // The kernel closes a file for programs that have ended.
+  const Asked asked{inode, "passthrough", {}};
+  const auto check = [&all, asked, source] {
     const auto look = [&] {
       source->check_unchanged();
       return Reply::error(0);
     };
-    return reply_of(all, inode, "passthrough", look);
+    return reply_of(all, asked, look);
   };
   try {
     all.storage.submit(nullptr, WaitClass::kFile, no_key, check);
   } catch (...) {
-    log_failure(all, inode, "passthrough");
+    log_failure(all, asked);
   }
 }
 
@@ -174,7 +176,7 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
   const bool is_empty = node != nullptr && node->file != nullptr && node->size == 0;
   const bool lost = file == nullptr && (holds || (is_empty && !all.openings->tree_of(info->fh)));
   if (file == nullptr && node != nullptr) file = node->file;
-  ReadTally tally;
+  ReadTally tally(node == nullptr ? kOtherView : node->view);
   if (node == nullptr || lost || file == nullptr) {
     const int error = node == nullptr || lost ? ESTALE : EISDIR;
     tally.failed(error);

@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <spdlog/spdlog.h>
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 namespace {
@@ -70,7 +70,8 @@ void KernelCaches::start(int fuse, TreeChange change, std::shared_ptr<const Tree
     try {
       tell(fuse, change, *now);
     } catch (const std::exception& error) {
-      spdlog::warn("the kernel may show some of the former files for a while: {}", error.what());
+      log_warning(LogEvent::kKernelCacheStale,
+                  "the kernel may show some of the former files for a while: {}", error.what());
     }
     events.post(Event::kToldKernel);
   });

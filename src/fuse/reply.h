@@ -23,16 +23,17 @@ namespace reshardfs {
 /// counts as given up.
 class ReadTally {
  public:
-  ReadTally() noexcept { counters().read_began(); }
+  /// @param view of the file.
+  explicit ReadTally(ViewNumber view) noexcept : view_(view) { counters().read_began(); }
   ReadTally(ReadTally&& other) noexcept
-      : arrived_(other.arrived_), open_(std::exchange(other.open_, false)) {}
+      : arrived_(other.arrived_), view_(other.view_), open_(std::exchange(other.open_, false)) {}
   ReadTally& operator=(ReadTally&&) = delete;
   ~ReadTally() { failed(EINTR); }
 
   /// Call this before the program gets the bytes.
   void delivers(std::uint64_t bytes) noexcept {
     if (!std::exchange(open_, false)) return;
-    counters().read_delivers(bytes);
+    counters().read_delivers(view_, bytes);
     counters().read_done(Clock::now() - arrived_);
   }
   /// Call this before the program gets the errno.
@@ -44,6 +45,7 @@ class ReadTally {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point arrived_ = Clock::now();
+  ViewNumber view_;
   bool open_ = true;
 };
 

@@ -6,6 +6,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/counters.h"
+
 namespace reshardfs {
 namespace {
 
@@ -17,13 +19,16 @@ constexpr double kShortSeconds = 1.0;
 struct Failure {
   std::string cause;  ///< the same for all offsets in the file
   std::string text;
+  std::string source_file{};
+  std::string parameter{};
 };
 
 Failure current_failure() {
   try {
     throw;
   } catch (const Error& error) {
-    return {error.file() + '\0' + error.parameter() + '\0' + error.message(), error.what()};
+    return {error.file() + '\0' + error.parameter() + '\0' + error.message(), error.what(),
+            error.file(), error.parameter()};
   } catch (const std::exception& error) {
     return {error.what(), error.what()};
   } catch (...) {
@@ -33,12 +38,27 @@ Failure current_failure() {
 
 }  // namespace
 
-void log_failure(ServedTree& served, fuse_ino_t inode, const char* operation) noexcept {
+void log_failure(ServedTree& served, const Asked& asked) noexcept {
+  counters().request_failed();
   try {
+    const int error = errno_of_current_exception();
     const Failure failure = current_failure();
-    const std::string path = served.source.current()->path(inode);
-    served.failures.add(path, failure.cause,
-                        std::string(operation) + " of '/" + printable(path) + "': " + failure.text);
+    const std::string path = served.source.current()->path(asked.inode);
+    const auto fields = [&] {
+      LogFields made{.operation = asked.operation,
+                     .file = path,
+                     .source_file = failure.source_file,
+                     .parameter = failure.parameter,
+                     .error = error};
+      asked.asker.describe(made);
+      return made;
+    };
+    served.failures.add(
+        {.event = LogEvent::kRequestFailed,
+         .file = path,
+         .cause = failure.cause,
+         .line = std::string(asked.operation) + " of '/" + printable(path) + "': " + failure.text},
+        fields);
   } catch (...) {
     // No memory for a message: the program that asked still gets its errno.
   }

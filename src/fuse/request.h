@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "fuse/asker.h"
 #include "fuse/errno_mapping.h"
 #include "fuse/libfuse.h"
 #include "fuse/served_tree.h"
@@ -19,17 +20,24 @@ inline ServedTree& served(fuse_req_t request) {
   return *static_cast<ServedTree*>(fuse_req_userdata(request));
 }
 
-/// Logs the exception that is being handled, with the path.
-void log_failure(ServedTree& served, fuse_ino_t inode, const char* operation) noexcept;
+/// What is asked for, for the log.
+struct Asked {
+  fuse_ino_t inode = 0;
+  const char* operation = "";  ///< a literal
+  Asker asker{};
+};
+
+/// Counts and logs the exception that is being handled, with the path.
+void log_failure(ServedTree& served, const Asked& asked) noexcept;
 
 /// The result of `make`, or the errno of its exception.
 template <typename Make>
-Reply reply_of(ServedTree& served, fuse_ino_t inode, const char* operation, Make& make) noexcept {
+Reply reply_of(ServedTree& served, const Asked& asked, Make& make) noexcept {
   try {
     return make();
   } catch (...) {
     const int error = errno_of_current_exception();
-    log_failure(served, inode, operation);
+    log_failure(served, asked);
     return Reply::error(error);
   }
 }
@@ -37,7 +45,8 @@ Reply reply_of(ServedTree& served, fuse_ino_t inode, const char* operation, Make
 /// Answers at once with the result of `make`, which must not wait.
 template <typename Make>
 void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Make&& make) noexcept {
-  reply_of(served(request), inode, operation, make).send(request);
+  const Asked asked{inode, operation, Asker::of(request)};
+  reply_of(served(request), asked, make).send(request);
 }
 
 /// Answers with the result of `make`, which may wait, when its turn comes.
@@ -46,16 +55,17 @@ template <typename MakeKey, typename Make>
 void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation, WaitClass kind,
                     MakeKey&& key, Make&& make) noexcept {
   ServedTree& all = served(request);
+  const Asked asked{inode, operation, Asker::of(request)};
   KillableRequest::Ptr waiting;
   try {
     waiting = KillableRequest::watch(request, is_killed);
     all.storage.submit(waiting, kind, std::forward<MakeKey>(key),
-                       [&all, inode, operation, make = std::forward<Make>(make)]() mutable {
-                         return reply_of(all, inode, operation, make);
+                       [&all, asked, make = std::forward<Make>(make)]() mutable {
+                         return reply_of(all, asked, make);
                        });
   } catch (...) {
     const int error = errno_of_current_exception();
-    log_failure(all, inode, operation);
+    log_failure(all, asked);
     if (waiting == nullptr) {
       fuse_reply_err(request, error);
     } else if (fuse_req_t claimed = waiting->claim()) {

@@ -14,10 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
+#include "fuse/event_log.h"
 #include "fuse/mounting/captured_stderr.h"
 #include "fuse/mounting/fuse_descriptor.h"
 #include "fuse/mounting/fusermount.h"
@@ -53,8 +52,8 @@ void take_message(fuse_log_level level, const char* format, va_list arguments) {
       return;
     }
     drop_last_newline(text);
-    spdlog::log(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::debug, "{}",
-                printable(text));
+    log_event(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::debug, LogEvent::kMessage,
+              "{}", printable(text));
   } catch (const std::exception&) {
     // libfuse is C and cannot be thrown through; a message lost is the lesser harm.
   }
@@ -207,7 +206,7 @@ void Session::take_away() noexcept {
   try {
     detach_mount(options_.mountpoint);
   } catch (const std::exception& error) {
-    spdlog::warn("the mount may be left there: {}", error.what());
+    log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
   }
 }
 
@@ -219,7 +218,7 @@ bool Session::is_in_place() noexcept {
     // mount's own is not if the file system is mounted elsewhere, too (mount --bind).
     if (!is_still_there(*mount_)) return false;
   } catch (const std::exception& error) {
-    spdlog::warn("the mount may be left there: {}", error.what());
+    log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
     return false;
   }
   if (notice_ && notice_->watches()) return !notice_->came();

@@ -11,10 +11,9 @@
 #include <cstring>
 #include <exception>
 
-#include <spdlog/spdlog.h>
-
 #include "base/process/no_signals.h"
 #include "base/process/resource_limits.h"
+#include "fuse/event_log.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
@@ -38,8 +37,9 @@ struct ReceiveBuffer {
 /// The requests are answered by the threads that there are.
 void warn_of_lack(const std::exception& error) noexcept {
   try {
-    spdlog::warn("cannot start another thread, the mount may answer slowly: {}",
-                 why_no_thread(error));
+    log_warning(LogEvent::kThreadsLacking,
+                "cannot start another thread, the mount may answer slowly: {}",
+                why_no_thread(error));
   } catch (const std::exception&) {
     // Nor is there memory to say so.
   }

@@ -290,9 +290,9 @@ ReportMoment report_moment(const CounterValues& activity) {
   const auto line = [&moment](const std::string& term, const std::string& value) {
     moment.reads += fact_line(term, value);
   };
-  line("Delivered to programs", human_bytes(activity.bytes_delivered));
-  line("Read from sources", fmt::format("{} in {}", human_bytes(activity.source_bytes),
-                                        many(activity.source_reads, "read", "reads")));
+  line("Delivered to programs", human_bytes(activity.bytes_delivered()));
+  line("Read from sources", fmt::format("{} in {}", human_bytes(activity.source_bytes()),
+                                        many(activity.source_reads(), "read", "reads")));
   for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
     line(fmt::format("Requests: {}", kOperationNames.at(i)), grouped(activity.requests.at(i)));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/storage_figures.h"
 
+#include "base/text/metrics_text.h"
 #include "storage/local/kept_maps.h"
 #include "storage/local/local_readers.h"
 #include "storage/pool/block_pool.h"
@@ -64,15 +65,12 @@ std::vector<StorageFigure> storage_figures() {
   return out;
 }
 
-std::string storage_metrics() {
-  std::string text;
+void write_storage_metrics(MetricsText& text) {
   for (const StorageFigure& figure : storage_figures()) {
-    const std::string name = "reshardfs_" + figure.name + (figure.counts ? "_total" : "");
-    text += "# HELP " + name + " " + figure.help + ".\n# TYPE " + name +
-            (figure.counts ? " counter\n" : " gauge\n") + name + " " +
-            std::to_string(figure.value) + "\n";
+    text.family(figure.name + (figure.counts ? "_total" : ""), figure.counts ? "counter" : "gauge",
+                figure.help + ".");
+    text.sample(figure.value);
   }
-  return text;
 }
 
 }  // namespace reshardfs

@@ -9,6 +9,8 @@
 
 namespace reshardfs {
 
+class MetricsText;
+
 struct StorageFigure {
   std::string name;  ///< as in status.json; for metrics with a prefix, and "_total" if it counts
   std::uint64_t value = 0;
@@ -19,7 +21,6 @@ struct StorageFigure {
 /// Only what the mount makes use of: maps, servers and slow file systems, the cache.
 std::vector<StorageFigure> storage_figures();
 
-/// The same in Prometheus' text format.
-std::string storage_metrics();
+void write_storage_metrics(MetricsText& text);
 
 }  // namespace reshardfs

@@ -16,6 +16,7 @@ Node copy_of(const Node& node) noexcept {
   copy.parent = node.parent;
   copy.name = node.name;
   copy.mtime_ns = node.mtime_ns;
+  copy.view = node.view;
   copy.hidden = node.hidden;
   copy.changing = node.changing;
   copy.brief = node.brief;
@@ -91,6 +92,7 @@ Tree DeferredDirectory::make() const {
     node.inode = number_of(path, node.name, node.size);
     node.file = std::move(files[position]);
     node.mtime_ns = node_.mtime_ns;
+    node.view = node_.view;
     node.brief = node_.changing;
     nodes.front().children.push_back(node.inode);
     nodes.push_back(std::move(node));

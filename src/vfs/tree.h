@@ -17,6 +17,7 @@
 #include "reshardfs/virtual_file.h"
 
 #include "base/deferred_files.h"
+#include "base/process/counters.h"
 #include "vfs/inode_number.h"
 
 namespace reshardfs {
@@ -74,6 +75,8 @@ struct Node {
   std::optional<std::int64_t> mtime_ns;
   /// Of a directory: how many listed directories it holds (its link count is 2 more).
   std::uint32_t listed_directories = 0;
+  /// Of what is below a directory at the top, by whose name bytes are counted.
+  ViewNumber view = kOtherView;
   bool hidden = false;
   /// Of a directory: another generation of the tree may hold other entries.
   bool changing = false;

@@ -327,6 +327,7 @@ Tree TreeBuilder::build() && {
       if (!entry.hidden) ++parent.listed_directories;
     }
     Node node = make_node(parent, std::move(entry));
+    node.view = parent_path.empty() ? view_of(name) : parent.view;
     node.inode = free_number(path, node.size != 0);
     node.name = texts.add(name);
     if (!entry.link.empty()) node.link = texts.add(entry.link);

@@ -112,10 +112,14 @@ class Mount:
         return int(pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[7])
 
     def counter(self, name: str) -> float:
+        """The sum of all its samples."""
+        total: float | None = None
         for line in (self.path / ".reshardfs/metrics").read_text().splitlines():
-            if line.startswith(f"reshardfs_{name} "):
-                return float(line.split()[1])
-        raise KeyError(name)
+            if line.startswith(f"reshardfs_{name}{{"):
+                total = (total or 0) + float(line.rsplit(" ", 1)[1])
+        if total is None:
+            raise KeyError(name)
+        return total
 
     def __enter__(self) -> "Mount":
         return self

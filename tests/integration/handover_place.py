@@ -231,7 +231,7 @@ def mounted(*options: str | Path, program: str | None = None, resends: bool = Tr
 def in_flight(made: Place) -> int:
     """Reads that the process has taken and not answered."""
     text = (made.mountpoint / ".reshardfs/metrics").read_text()
-    return int(re.search(r"^reshardfs_reads_in_flight (\d+)$", text, re.MULTILINE)[1])
+    return int(re.search(r"^reshardfs_reads_in_flight\{[^}]*\} (\d+)$", text, re.MULTILINE)[1])
 
 
 def run_handover_tests() -> None:

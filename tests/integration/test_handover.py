@@ -56,7 +56,7 @@ class Upgrade(unittest.TestCase):
             self.assertEqual((mount["upgrades"], mount["crash_restarts"], mount["reloads"]), (1, 0, 1))
             self.assertIsNone(mount["reload_refused"])
             metrics = (made.mountpoint / ".reshardfs/metrics").read_text()
-            self.assertIn("\nreshardfs_upgrades_total 1\n", metrics)
+            self.assertIn(f'\nreshardfs_upgrades_total{{mount="{made.mountpoint}"}} 1\n', metrics)
             table = run("status", made.mountpoint).stdout
             self.assertRegex(table, r"live; 1 upgrade, 0 crashes, last \d+ s ago, version \d")
 

@@ -54,9 +54,9 @@ class Shown:
     def source_bytes(self) -> int:
         """What the daemon has read of the source."""
         text = (self.root / ".reshardfs/metrics").read_text()
-        found = re.search(r"^reshardfs_source_read_bytes_total (\d+)$", text, re.MULTILINE)
+        found = re.findall(r"^reshardfs_source_read_bytes_total\{.*\} (\d+)$", text, re.MULTILINE)
         assert found, text
-        return int(found[1])
+        return sum(map(int, found))
 
 
 @contextmanager

@@ -133,7 +133,7 @@ class Replace(unittest.TestCase):
                     self.assertIn("; 1 upgrade (1 with other contents), 0 crashes", told)
                     self.assertIn(f" {mount.source('b')} ", told)
                     metrics = (mount.mountpoint / ".reshardfs/metrics").read_text()
-                    self.assertIn("\nreshardfs_replacements_total 1\n", metrics)
+                    self.assertIn(f'\nreshardfs_replacements_total{{mount="{mount.mountpoint}"}} 1\n', metrics)
                     self.assertEqual(mount.sources_open(), {"a", "b"})
                 self.assertTrue(wait_until(lambda: mount.sources_open() == {"b"}, 20),
                                 "a former source stays open")

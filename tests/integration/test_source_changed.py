@@ -53,7 +53,7 @@ class SourceChanged(unittest.TestCase):
         (mount,) = json.loads(run("status", "--json", mountpoint).stdout)["mounts"]
         self.assertEqual(mount["state"], "live")
         self.assertIsNone(self.status_file(mountpoint))
-        self.assertEqual(self.metric(mountpoint), "reshardfs_source_changed 0")
+        self.assertEqual(self.metric(mountpoint), f'reshardfs_source_changed{{mount="{mountpoint}"}} 0')
 
     def assert_has_changed(self, mountpoint: Path, name: str) -> None:
         result = run("status", mountpoint)
@@ -67,7 +67,8 @@ class SourceChanged(unittest.TestCase):
         self.assertIn(name, mount["status"]["source_changed"]["message"])
         self.assertEqual(self.status_file(mountpoint)["file"], name)
         self.assertEqual(self.metric(mountpoint),
-                         f'reshardfs_source_changed 1\nreshardfs_source_changed_file{{file="{name}"}} 1')
+                         f'reshardfs_source_changed{{mount="{mountpoint}"}} 1\n'
+                         f'reshardfs_source_changed_file{{mount="{mountpoint}",file="{name}"}} 1')
 
     def test_of_a_local_file(self) -> None:
         with self.source() as path, mounted(path) as mountpoint:
@@ -84,7 +85,8 @@ class SourceChanged(unittest.TestCase):
     def test_metrics_know_it_by_themselves(self) -> None:
         with self.source() as path, mounted(path) as mountpoint:
             overwrite(path, checkpoint(2))
-            self.assertTrue(self.metric(mountpoint).startswith("reshardfs_source_changed 1\n"))
+            self.assertTrue(self.metric(mountpoint).startswith(
+                f'reshardfs_source_changed{{mount="{mountpoint}"}} 1\n'))
 
     def test_of_a_file_that_was_removed(self) -> None:
         """What is open is still what it was."""

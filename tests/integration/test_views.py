@@ -58,11 +58,13 @@ class ControlFiles(unittest.TestCase):
         from prometheus_client.parser import text_string_to_metric_families
         families = {family.name: family for family in text_string_to_metric_families(text)}
         self.assertTrue(all(name.startswith("reshardfs_") for name in families), families.keys())
-        histogram = [f for f in families.values() if f.type == "histogram"]
-        self.assertEqual(len(histogram), 1)
-        counts = [s.value for s in histogram[0].samples if s.name.endswith("_bucket")]
-        self.assertEqual(counts, sorted(counts))
-        self.assertGreater(counts[-1], 0)
+        for name, kind in (("reshardfs_read_duration_seconds", None),
+                           ("reshardfs_source_fetch_duration_seconds", "file")):
+            self.assertEqual(families[name].type, "histogram")
+            counts = [s.value for s in families[name].samples
+                      if s.name.endswith("_bucket") and s.labels.get("kind") == kind]
+            self.assertEqual(counts, sorted(counts))
+            self.assertGreater(counts[-1], 0)
 
     def test_the_key_is_nowhere(self) -> None:
         golden = Path(__file__).resolve().parents[1] / "golden/encrypted"

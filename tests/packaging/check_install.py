@@ -82,6 +82,8 @@ def wanted_files(installer):
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))
     yield from (f"{documents}examples/kubernetes/{path.name}"
                 for path in (root / "packaging/deploy/kubernetes").iterdir())
+    yield from (f"{documents}examples/{folder}/{path.name}" for folder in ("prometheus", "grafana")
+                for path in (root / "packaging/deploy" / folder).iterdir())
     yield from (f"share/reshardfs/maps/{path.name}" for path in (root / "config/maps").glob("*.toml"))
 
 

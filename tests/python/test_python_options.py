@@ -89,7 +89,7 @@ class Options(unittest.TestCase):
             reshardfs.open("/\0")
 
     def test_open_refuses_those_of_programs(self) -> None:
-        for name in ("verbose", "quiet", "log_level", "log_file", "config", "foreground", "help", "json"):
+        for name in ("verbose", "quiet", "log_level", "log_file", "log_format", "config", "foreground", "help", "json"):
             with self.assertRaisesRegex(reshardfs.Error, f"there is no argument '{name}'"):
                 reshardfs.open("/", **{name: "x"})
         with self.assertRaisesRegex(reshardfs.Error, "no option 'foreground'"), reshardfs.mount("/", foreground=True):

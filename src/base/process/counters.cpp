@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
+#include <numeric>
+
+#include "base/text/metrics_text.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 
 constexpr std::array<int, kReadErrorNames.size() - 1> kReadErrors = {
     EIO, ESTALE, ETIMEDOUT, ENOMEM, EACCES, EINTR, ENOENT, EOPNOTSUPP};
@@ -38,57 +38,63 @@ std::size_t class_of_duration(std::chrono::nanoseconds took) noexcept {
       kDurationBounds.begin());
 }
 
-/// Nanoseconds as seconds, "1.000000005", in any locale.
-std::string seconds(std::uint64_t nanoseconds) {
-  const std::string digits = std::to_string(nanoseconds % kNanosecondsPerSecond);
-  return std::to_string(nanoseconds / kNanosecondsPerSecond) + '.' +
-         std::string(9 - digits.size(), '0') + digits;
+void write_source_metrics(MetricsText& text, const CounterValues& now) {
+  const auto of_each = [&](auto&& sample) {
+    for (std::size_t i = 0; i < now.sources.size(); ++i)
+      sample(now.sources[i], kSourceKindNames[i]);
+  };
+  text.family("source_reads_total", "counter",
+              "System calls that have read a source file, and requests to a server.");
+  of_each([&](const SourceValues& source, std::string_view kind) {
+    text.sample(source.fetches.count(), {{"kind", kind}});
+  });
+  text.family("source_read_bytes_total", "counter", "Bytes read from sources, by their kind.");
+  of_each([&](const SourceValues& source, std::string_view kind) {
+    text.sample(source.bytes, {{"kind", kind}});
+  });
+  text.family("source_errors_total", "counter", "Reads of sources that failed, by their kind.");
+  of_each([&](const SourceValues& source, std::string_view kind) {
+    text.sample(source.errors, {{"kind", kind}});
+  });
+  text.family("source_fetch_duration_seconds", "histogram",
+              "Of system calls that read a source file, and of requests to a server with waiting "
+              "and repetition included.");
+  of_each([&](const SourceValues& source, std::string_view kind) {
+    text.histogram(kDurationBounds, source.fetches.counts, source.fetches.total, {{"kind", kind}});
+  });
 }
-
-/// A bound as Prometheus' own clients write it: "0.0001", "1".
-std::string bound_text(std::chrono::nanoseconds bound) {
-  std::string text = seconds(static_cast<std::uint64_t>(bound.count()));
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-class MetricsText {
- public:
-  void family(const char* name, const char* type, const char* help) {
-    name_ = std::string("reshardfs_") + name;
-    text_ += "# HELP " + name_ + ' ' + help + "\n# TYPE " + name_ + ' ' + type + '\n';
-  }
-  void sample(std::uint64_t value) { line("", "", std::to_string(value)); }
-  void sample(std::string_view label, std::string_view label_value, std::uint64_t value) {
-    line("", braces(label, label_value), std::to_string(value));
-  }
-  void histogram(const CounterValues& values) {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < kDurationBounds.size(); ++i) {
-      sum += values.read_durations[i];
-      line("_bucket", braces("le", bound_text(kDurationBounds[i])), std::to_string(sum));
-    }
-    sum += values.read_durations.back();
-    line("_bucket", braces("le", "+Inf"), std::to_string(sum));
-    line("_sum", "", seconds(static_cast<std::uint64_t>(values.read_time.count())));
-    line("_count", "", std::to_string(sum));
-  }
-  std::string take() && { return std::move(text_); }
-
- private:
-  static std::string braces(std::string_view label, std::string_view value) {
-    return '{' + std::string(label) + "=\"" + std::string(value) + "\"}";
-  }
-  void line(const char* suffix, const std::string& labels, const std::string& value) {
-    text_ += name_ + suffix + labels + ' ' + value + '\n';
-  }
-
-  std::string name_;
-  std::string text_;
-};
 
 }  // namespace
+
+ViewNumber view_of(std::string_view directory) noexcept {
+  if (directory.starts_with("rank_")) return 0;
+  if (directory == ".reshardfs") directory = "control";
+  const auto* const found =
+      std::find(kViewDirectories.begin() + 1, kViewDirectories.end(), directory);
+  return found == kViewDirectories.end()
+             ? kOtherView
+             : static_cast<ViewNumber>(found - kViewDirectories.begin());
+}
+
+std::uint64_t DurationValues::count() const noexcept {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::uint64_t CounterValues::bytes_delivered() const noexcept {
+  return std::accumulate(view_bytes.begin(), view_bytes.end(), std::uint64_t{0});
+}
+
+std::uint64_t CounterValues::source_reads() const noexcept {
+  std::uint64_t sum = 0;
+  for (const SourceValues& source : sources) sum += source.fetches.count();
+  return sum;
+}
+
+std::uint64_t CounterValues::source_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const SourceValues& source : sources) sum += source.bytes;
+  return sum;
+}
 
 Counters::Shard& Counters::own() noexcept {
   static constinit std::atomic<std::size_t> threads = 0;
@@ -104,14 +110,23 @@ void Counters::read_began() noexcept {
   add(own().reads_in_flight, 1);
 }
 
+void Counters::Durations::add(std::chrono::nanoseconds took) noexcept {
+  reshardfs::add(counts[class_of_duration(took)], 1);
+  reshardfs::add(nanoseconds, static_cast<std::uint64_t>(took.count()));
+}
+
+void Counters::Durations::add_to(DurationValues& sums) const noexcept {
+  add_all(sums.counts, counts);
+  sums.total += std::chrono::nanoseconds(get(nanoseconds));
+}
+
 void Counters::read_ended(Shard& shard, std::chrono::nanoseconds took) noexcept {
-  add(shard.read_durations[class_of_duration(took)], 1);
-  add(shard.read_nanoseconds, static_cast<std::uint64_t>(took.count()));
+  shard.reads.add(took);
   shard.reads_in_flight.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Counters::read_delivers(std::uint64_t bytes) noexcept {
-  add(own().bytes_delivered, bytes);
+void Counters::read_delivers(ViewNumber view, std::uint64_t bytes) noexcept {
+  add(own().view_bytes[view], bytes);
 }
 
 void Counters::read_done(std::chrono::nanoseconds took) noexcept {
@@ -124,10 +139,23 @@ void Counters::read_failed(int error, std::chrono::nanoseconds took) noexcept {
   read_ended(shard, took);
 }
 
-void Counters::source_read(std::uint64_t bytes) noexcept {
-  Shard& shard = own();
-  add(shard.source_reads, 1);
-  add(shard.source_bytes, bytes);
+void Counters::source_read(SourceKind kind, std::uint64_t bytes,
+                           std::chrono::nanoseconds took) noexcept {
+  Source& source = own().sources[static_cast<std::size_t>(kind)];
+  source.fetches.add(took);
+  add(source.bytes, bytes);
+}
+
+void Counters::source_failed(SourceKind kind) noexcept {
+  add(own().sources[static_cast<std::size_t>(kind)].errors, 1);
+}
+
+void Counters::request_failed() noexcept {
+  add(own().request_failures, 1);
+}
+
+void Counters::set_oldest_wait(std::chrono::milliseconds wait) noexcept {
+  oldest_wait_ms_.store(wait.count(), std::memory_order_relaxed);
 }
 
 void Counters::source_changed() noexcept {
@@ -140,54 +168,61 @@ void Counters::replica_read() noexcept {
 
 CounterValues Counters::values() const noexcept {
   CounterValues sums;
-  std::uint64_t nanoseconds = 0;
   for (const Shard& shard : shards_) {
     add_all(sums.requests, shard.requests);
     add_all(sums.read_errors, shard.read_errors);
-    add_all(sums.read_durations, shard.read_durations);
-    sums.bytes_delivered += get(shard.bytes_delivered);
+    add_all(sums.view_bytes, shard.view_bytes);
+    shard.reads.add_to(sums.reads);
+    for (std::size_t i = 0; i < sums.sources.size(); ++i) {
+      shard.sources[i].fetches.add_to(sums.sources[i].fetches);
+      sums.sources[i].bytes += get(shard.sources[i].bytes);
+      sums.sources[i].errors += get(shard.sources[i].errors);
+    }
     sums.reads_in_flight += get(shard.reads_in_flight);
-    nanoseconds += get(shard.read_nanoseconds);
-    sums.source_reads += get(shard.source_reads);
-    sums.source_bytes += get(shard.source_bytes);
+    sums.request_failures += get(shard.request_failures);
     sums.source_changes += get(shard.source_changes);
     sums.replica_reads += get(shard.replica_reads);
   }
-  sums.read_time = std::chrono::nanoseconds(nanoseconds);
+  sums.oldest_wait = std::chrono::milliseconds(oldest_wait_ms_.load(std::memory_order_relaxed));
   // A read that ended on another thread than it began on may have been seen at its end alone.
   if (sums.reads_in_flight >> 63 != 0) sums.reads_in_flight = 0;
   return sums;
 }
 
-std::string Counters::prometheus_text() const {
+void Counters::write_metrics(MetricsText& text) const {
   const CounterValues now = values();
-  MetricsText text;
   text.family("requests_total", "counter", "Requests of the kernel, by operation.");
   for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
-    text.sample("operation", kOperationNames[i], now.requests[i]);
+    text.sample(now.requests[i], {{"operation", kOperationNames[i]}});
   }
-  text.family("read_bytes_total", "counter", "Bytes given to programs that read.");
-  text.sample(now.bytes_delivered);
+  text.family("request_failures_total", "counter",
+              "Requests that failed because of a source or of reshardfs; names that do not exist "
+              "are none.");
+  text.sample(now.request_failures);
+  text.family("oldest_request_seconds", "gauge",
+              "For how long the request has waited that has waited longest for storage.");
+  text.seconds_sample(now.oldest_wait);
+  text.family("read_bytes_total", "counter",
+              "Bytes given to programs that read, by the directory at the top of the mount.");
+  for (std::size_t i = 0; i < kViewDirectories.size(); ++i) {
+    text.sample(now.view_bytes[i], {{"view", kViewDirectories[i]}});
+  }
   text.family("read_errors_total", "counter", "Reads that ended with an error, by errno.");
   for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {
-    text.sample("errno", kReadErrorNames[i], now.read_errors[i]);
+    text.sample(now.read_errors[i], {{"errno", kReadErrorNames[i]}});
   }
   text.family("reads_in_flight", "gauge", "Reads that have come and are not done.");
   text.sample(now.reads_in_flight);
   text.family("read_duration_seconds", "histogram",
               "From the arrival of a read to its end, waiting for its turn included.");
-  text.histogram(now);
-  text.family("source_reads_total", "counter", "System calls that have read a source file.");
-  text.sample(now.source_reads);
-  text.family("source_read_bytes_total", "counter", "Bytes read from source files.");
-  text.sample(now.source_bytes);
+  text.histogram(kDurationBounds, now.reads.counts, now.reads.total);
+  write_source_metrics(text, now);
   text.family("source_changes_total", "counter",
               "How often a source file was found to have changed while it was in use.");
   text.sample(now.source_changes);
   text.family("replica_reads_total", "counter",
               "Reads that another rank's file has served, as a source file had failed.");
   text.sample(now.replica_reads);
-  return std::move(text).take();
 }
 
 Counters& counters() noexcept {

@@ -6,33 +6,40 @@
 
 namespace reshardfs {
 
+void FailureLog::log(const std::string& line, const Kind& kind, std::uint64_t repeated) {
+  LogFields fields = kind.fields;
+  fields.repeated = repeated;
+  const LogScope scope(kind.event, std::move(fields));
+  log_(line);
+}
+
 /// Needs mutex_.
 void FailureLog::tell(Kind& kind) {
   if (kind.more == 0) return;
   const std::string times = kind.more == 1 ? "once" : std::to_string(kind.more) + " times";
-  log_(kind.line + " (this came " + times + " more)");
+  log(kind.line + " (this came " + times + " more)", kind, kind.more);
   kind.more = 0;
 }
 
-void FailureLog::add(const std::string& file, const std::string& cause, const std::string& line,
+void FailureLog::add(const Failure& failure, const std::function<LogFields()>& fields,
                      Clock::time_point now) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    std::string key = file + '\0' + cause;
+    std::string key = failure.file + '\0' + failure.cause;
     // The rest has the empty key.
     if (kinds_.size() >= kMaxKinds && !kinds_.contains(key)) key.clear();
     const auto [found, is_new] = kinds_.try_emplace(std::move(key));
     Kind& kind = found->second;
-    if (is_new) {
-      log_(line);
+    kind.event = failure.event;
+    const bool reports = is_new || now - kind.told >= kInterval;
+    if (reports) {
+      kind.fields = fields ? fields() : LogFields{};
       kind.told = now;
-      return;
     }
+    if (is_new) return log(failure.line, kind, 0);
     ++kind.more;
-    kind.line = line;
-    if (now - kind.told < kInterval) return;
-    tell(kind);
-    kind.told = now;
+    kind.line = failure.line;
+    if (reports) tell(kind);
   } catch (const std::exception&) {
     // No memory for a message: the program that asked still gets its errno.
   }
@@ -41,7 +48,13 @@ void FailureLog::add(const std::string& file, const std::string& cause, const st
 void FailureLog::tell_counts() noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, kind] : kinds_) tell(kind);
+    for (auto& [key, kind] : kinds_) {
+      // Of the program that has asked last nothing is known any more.
+      kind.fields.client_pid = 0;
+      kind.fields.client_cgroup.clear();
+      kind.fields.duration.reset();
+      tell(kind);
+    }
   } catch (const std::exception&) {
     // As in add().
   }

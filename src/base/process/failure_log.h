@@ -7,6 +7,9 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
+
+#include "base/process/log_event.h"
 
 namespace reshardfs {
 
@@ -20,15 +23,21 @@ class FailureLog {
   /// Files and causes that are told apart; further ones are counted together.
   static constexpr std::size_t kMaxKinds = 1000;
 
-  /// @param log writes a line; must not throw.
+  struct Failure {
+    LogEvent event = LogEvent::kMessage;
+    std::string file{};  ///< it and `cause` tell failures apart
+    std::string cause{};
+    std::string line{};  ///< reports this one
+  };
+
+  /// @param log writes a line, inside a LogScope with its event and fields; must not throw.
   explicit FailureLog(std::function<void(const std::string& line)> log) : log_(std::move(log)) {}
   FailureLog(const FailureLog&) = delete;
   FailureLog& operator=(const FailureLog&) = delete;
   ~FailureLog() { tell_counts(); }
 
-  /// @param file and `cause` tell failures apart.
-  /// @param line reports this one.
-  void add(const std::string& file, const std::string& cause, const std::string& line,
+  /// @param fields makes the facts of this one; called only if it is reported now.
+  void add(const Failure& failure, const std::function<LogFields()>& fields = {},
            Clock::time_point now = Clock::now()) noexcept;
   /// Reports what has been counted since.
   void tell_counts() noexcept;
@@ -38,7 +47,10 @@ class FailureLog {
     Clock::time_point told{};
     std::uint64_t more = 0;  ///< since then
     std::string line;        ///< the last one
+    LogEvent event = LogEvent::kMessage;
+    LogFields fields;  ///< of the last one that was reported
   };
+  void log(const std::string& line, const Kind& kind, std::uint64_t repeated);
   void tell(Kind& kind);
 
   const std::function<void(const std::string&)> log_;

@@ -14,9 +14,9 @@ void set_fault_listener(FaultListener listener) noexcept {
   current_listener = listener;
 }
 
-void report_fault(const std::string& cause, const std::string& text) noexcept {
+void report_fault(LogEvent event, const std::string& cause, const std::string& text) noexcept {
   const FaultListener listener = current_listener;
-  if (listener != nullptr) listener(cause, text);
+  if (listener != nullptr) listener(event, cause, text);
 }
 
 }  // namespace reshardfs

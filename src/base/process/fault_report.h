@@ -4,15 +4,17 @@
 
 #include <string>
 
+#include "base/process/log_event.h"
+
 namespace reshardfs {
 
 /// Must not throw; may be called by any thread, and again and again with the same cause.
-using FaultListener = void (*)(const std::string& cause, const std::string& text);
+using FaultListener = void (*)(LogEvent event, const std::string& cause, const std::string& text);
 
 /// Call this before any thread reports; nullptr: no listener.
 void set_fault_listener(FaultListener listener) noexcept;
 
 /// @param cause is the same for all faults that are worth one report.
-void report_fault(const std::string& cause, const std::string& text) noexcept;
+void report_fault(LogEvent event, const std::string& cause, const std::string& text) noexcept;
 
 }  // namespace reshardfs

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/process/process_state.h"
+#include "base/text/metrics_text.h"
+#include "base/version.h"
 
 namespace reshardfs {
 namespace {
@@ -35,23 +35,26 @@ void set_telling_kernel(bool telling) {
   telling_kernel = telling;
 }
 
-std::string mount_metrics() {
+void write_mount_metrics(MetricsText& text) {
   const MountRecord record = mount_record();
-  return fmt::format(
-      "# HELP reshardfs_upgrades_total Times that another process has taken the mount over.\n"
-      "# TYPE reshardfs_upgrades_total counter\n"
-      "reshardfs_upgrades_total {}\n"
-      "# HELP reshardfs_crash_restarts_total Times that the mount went on after a crash.\n"
-      "# TYPE reshardfs_crash_restarts_total counter\n"
-      "reshardfs_crash_restarts_total {}\n"
-      "# HELP reshardfs_replacements_total Times that other contents were shown in the same "
-      "mount.\n"
-      "# TYPE reshardfs_replacements_total counter\n"
-      "reshardfs_replacements_total {}\n"
-      "# HELP reshardfs_reloads_total Attempts to hand the mount over, failed ones too.\n"
-      "# TYPE reshardfs_reloads_total counter\n"
-      "reshardfs_reloads_total {}\n",
-      record.upgrades, record.crashes, record.replaced, record.reloads);
+  text.family("build_info", "gauge", "Always 1; the label is the version that serves the mount.");
+  text.sample(1, {{"version", kVersion}});
+  if (record.mounted_at != 0) {
+    text.family("mounted_timestamp_seconds", "gauge",
+                "When the mount was made, in seconds since the epoch; hand-overs keep it.");
+    text.sample(static_cast<std::uint64_t>(record.mounted_at));
+  }
+  text.family("upgrades_total", "counter", "Times that another process has taken the mount over.");
+  text.sample(record.upgrades);
+  text.family("crash_restarts_total", "counter", "Times that the mount went on after a crash.");
+  text.sample(record.crashes);
+  text.family("replacements_total", "counter",
+              "Times that other contents were shown in the same mount.");
+  text.sample(record.replaced);
+  text.family("reloads_total", "counter", "Attempts to hand the mount over, failed ones too.");
+  text.sample(record.reloads);
+  text.family("reload_refused", "gauge", "Whether the last attempt to hand the mount over failed.");
+  text.sample(record.refusal.empty() ? 0 : 1);
 }
 
 }  // namespace reshardfs

@@ -9,6 +9,8 @@
 
 namespace reshardfs {
 
+class MetricsText;
+
 /// The requests to hand the mount over, numbered from 1 in the order in which processes took them.
 /// One attempt answers all that had been taken when it began; the others wait for its end.
 struct ReloadRequests {
@@ -60,7 +62,6 @@ void set_mount_record(MountRecord record);
 bool is_telling_kernel();
 void set_telling_kernel(bool telling);
 
-/// In Prometheus' text format.
-std::string mount_metrics();
+void write_mount_metrics(MetricsText& text);
 
 }  // namespace reshardfs

@@ -40,7 +40,7 @@ class FirstFailure {
 /// That fewer threads do the work is worth a line, and no more.
 void report_lack(std::size_t threads, const std::exception& error) noexcept {
   try {
-    report_fault("too few threads",
+    report_fault(LogEvent::kThreadsLacking, "too few threads",
                  "the work is done on " + counted(threads, "thread") +
                      " alone, as no other can be started: " + why_no_thread(error));
   } catch (const std::exception&) {

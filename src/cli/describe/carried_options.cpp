@@ -12,8 +12,8 @@ namespace reshardfs {
 namespace {
 
 bool says_what_is_printed(std::string_view name) {
-  constexpr std::array<std::string_view, 14> kNames{
-      "json", "jobs", "verbose", "quiet", "log-level", "log-file", "config",
+  constexpr std::array<std::string_view, 15> kNames{
+      "json", "jobs", "verbose", "quiet", "log-level", "log-file", "log-format", "config",
       "list", "tree", "depth",   "stats", "only-bad",  "why",      "fail-on-nan"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }

@@ -33,6 +33,10 @@ std::vector<Option> places_of_mounts() {
        .needs = {"MOUNTPOINT"},
        .excludes = {"json"},
        .commands = kStatus},
+      {.name = "metrics",
+       .help = "Print the metrics of all mounts in the text format of Prometheus",
+       .excludes = {"json", "ready"},
+       .commands = kStatus},
   };
 }
 

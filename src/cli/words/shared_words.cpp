@@ -24,12 +24,17 @@
 
 namespace reshardfs {
 
+LogFormat log_format(const Given& given) {
+  return given.text("log-format") == "json" ? LogFormat::kJson : LogFormat::kText;
+}
+
 LogSettings log_settings(const Given& given) {
   LogSettings log;
   log.verbose = given.flag("verbose");
   log.quiet = given.flag("quiet");
   if (given.has("log-level")) log.level = given.text("log-level");
   log.file = given.text("log-file");
+  log.format = log_format(given);
   return log;
 }
 

@@ -14,6 +14,8 @@
 namespace reshardfs {
 
 LogSettings log_settings(const Given& given);
+/// Of a command that has --log-format, before its values have been checked, too.
+LogFormat log_format(const Given& given);
 
 /// Sets up how sources are reached that are not files of this machine. To be called before the
 /// first source is named.

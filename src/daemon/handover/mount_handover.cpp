@@ -10,14 +10,13 @@
 #include <memory>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/process/mount_record.h"
 #include "base/version.h"
 #include "daemon/handover/takeover.h"
 #include "daemon/keeping/keeper.h"
+#include "fuse/event_log.h"
 #include "fuse/resend.h"
 
 namespace reshardfs {
@@ -132,7 +131,8 @@ void MountHandover::save_tree() {
 /// It lives as long as this process.
 void MountHandover::cannot_be_handed_over(const std::exception& why) {
   record_ = nullptr;
-  spdlog::warn("the mount cannot be handed over to another process: {}", why.what());
+  log_warning(LogEvent::kHandOverImpossible,
+              "the mount cannot be handed over to another process: {}", why.what());
 }
 
 void MountHandover::begin() noexcept {
@@ -235,7 +235,7 @@ void MountHandover::start_waiting() noexcept {
 
 void MountHandover::refused(const std::string& why) noexcept {
   try {
-    spdlog::error("the mount stays with this process: {}", why);
+    log_error(LogEvent::kHandOverRefused, "the mount stays with this process: {}", why);
     ++state_.record.reloads;
     state_.record.requests.refuse();
     state_.record.refusal = why;

@@ -21,8 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/process/resource_limits.h"
@@ -31,6 +29,7 @@
 #include "daemon/process/caller.h"
 #include "daemon/process/other_process.h"
 #include "daemon/process/signal_guard.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 #include "fuse/mounting/fusermount.h"
@@ -288,20 +287,22 @@ class Supervisor {
     while (!crashes_.empty() && crashes_.front() < now - kMinute) crashes_.pop_front();
     crashes_.push_back(now);
     if (crashes_.size() > options_.crash_limit) {
-      spdlog::error("the process of the mount has crashed {} times within a minute",
-                    crashes_.size());
+      log_error(LogEvent::kCrashLimit,
+                "the process of the mount has crashed {} times within a minute", crashes_.size());
       exit_code_ = kExitIo;
       return give_up();
     }
     try {
-      spdlog::warn("the process of the mount has ended (signal {}); another one takes over",
-                   reaper_.signal());
+      log_warning(LogEvent::kProcessCrashed,
+                  "the process of the mount has ended (signal {}); another one takes over",
+                  reaper_.signal());
       auto [own, its] = message_sockets();
       reaper_.set_started(start_successor(options_.start, its));
       talk_.emplace(std::move(own));
       return true;
     } catch (const std::exception& error) {
-      spdlog::error("cannot start another process for the mount: {}", error.what());
+      log_error(LogEvent::kTakeOverFailed, "cannot start another process for the mount: {}",
+                error.what());
       exit_code_ = kExitIo;
       return give_up();
     }
@@ -346,7 +347,7 @@ class Supervisor {
 
   void refuse(const std::string& why) {
     refused_ = true;
-    spdlog::error("the new process cannot take over the mount: {}", why);
+    log_error(LogEvent::kTakeOverFailed, "the new process cannot take over the mount: {}", why);
   }
 
   /// Takes the mount away. @return false.
@@ -363,7 +364,7 @@ class Supervisor {
     try {
       if (is_still_there(*state->mount)) detach_mount(state->mount->mountpoint);
     } catch (const std::exception& error) {
-      spdlog::warn("the mount may be left there: {}", error.what());
+      log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
     }
     return false;
   }

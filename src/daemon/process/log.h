@@ -2,14 +2,22 @@
 /// What is said, and where: the process's one logger.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
-#include <spdlog/common.h>
+#include "base/process/log_event.h"
 
 namespace reshardfs {
 
+/// Where the log goes to systemd's journal, that gets the fields of JSON with either.
+enum class LogFormat : std::uint8_t {
+  kText,
+  kJson,  ///< an object a line
+};
+
 struct LogSettings {
+  LogFormat format = LogFormat::kText;
   bool verbose = false;
   bool quiet = false;
   std::string level;  ///< empty: as verbose and quiet say
@@ -30,8 +38,10 @@ struct LogSettings {
 /// default, and may throw Error. To be set before threads are started.
 void set_log_level_source(std::function<std::string()> source);
 
-/// "<3>" for an error, and so on, if standard error is systemd's journal, which takes priorities
-/// like that; else nothing.
-std::string journal_priority(spdlog::level::level_enum level);
+/// In which complain() writes from now on.
+void set_complaint_format(LogFormat format) noexcept;
+/// Tells what ends a command on standard error, whatever the log's level and file are. Text begins
+/// with "reshardfs: ". Inside a LogScope the event is that one's, else kCommandFailed.
+void complain(const std::string& message);
 
 }  // namespace reshardfs

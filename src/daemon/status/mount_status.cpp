@@ -11,6 +11,7 @@
 
 #include "daemon/status/bounded_task.h"
 #include "daemon/status/control_file.h"
+#include "daemon/status/metrics_union.h"
 
 namespace reshardfs {
 namespace {
@@ -57,16 +58,20 @@ std::string changed_file_of(const Json& json) {
   return file.is_string() ? file.get<std::string>() : "";
 }
 
+/// As far as the answer to any question tells it: kLive if there is one.
+MountState state_of(const std::optional<TaskResult>& result) noexcept {
+  if (!result) return MountState::kStalled;
+  if (result->error == ENOTCONN || result->error == ECONNABORTED) return MountState::kDead;
+  return result->error == 0 ? MountState::kLive : MountState::kUnreadable;
+}
+
 MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& result) {
-  MountStatus status{
-      .mount = std::move(mount), .state = MountState::kStalled, .error = 0, .json = {}};
-  if (!result) return status;
-  status.error = result->error;
-  if (result->error == ENOTCONN || result->error == ECONNABORTED) {
-    status.state = MountState::kDead;
-    return status;
-  }
-  Json json = result->error == 0 ? parse(result->text) : Json();
+  MountStatus status{.mount = std::move(mount),
+                     .state = state_of(result),
+                     .error = result ? result->error : 0,
+                     .json = {}};
+  if (status.state != MountState::kLive) return status;
+  Json json = parse(result->text);
   const bool good = is_status(json);
   status.state = good ? MountState::kLive : MountState::kUnreadable;
   if (good) status.json = std::move(json);
@@ -91,30 +96,78 @@ std::vector<std::optional<BoundedTask>> ask_all(const std::vector<MountEntry>& m
   return tasks;
 }
 
+/// The answers of all, in the order of the mounts: nothing of those that give none in time.
+std::vector<std::optional<TaskResult>> answers_of(const std::vector<MountEntry>& mounts,
+                                                  const char* name,
+                                                  std::chrono::milliseconds patience) {
+  std::vector<std::optional<BoundedTask>> tasks = ask_all(mounts, name);
+  const auto deadline = BoundedTask::Clock::now() + patience;
+  std::vector<std::optional<TaskResult>> answers;
+  for (std::optional<BoundedTask>& task : tasks) {
+    answers.push_back(task ? task->wait_until(deadline) : TaskResult{EAGAIN, ""});
+  }
+  return answers;
+}
+
+/// What they find out shows in their status and metrics.
+void let_examine(const std::vector<MountEntry>& mounts, std::chrono::milliseconds patience) {
+  static_cast<void>(answers_of(mounts, "ready", patience / 2));
+}
+
 }  // namespace
 
 std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
                                          std::chrono::milliseconds patience) {
-  {
-    // What they find out shows in their status.
-    std::vector<std::optional<BoundedTask>> looks = ask_all(mounts, "ready");
-    const auto deadline = BoundedTask::Clock::now() + patience / 2;
-    for (std::optional<BoundedTask>& look : looks) {
-      if (look) static_cast<void>(look->wait_until(deadline));
-    }
-  }
+  let_examine(mounts, patience);
   return mount_statuses(mounts, patience);
+}
+
+std::string mount_metrics(const std::vector<MountEntry>& mounts,
+                          std::chrono::milliseconds patience) {
+  let_examine(mounts, patience);
+  const std::vector<std::optional<TaskResult>> answers = answers_of(mounts, "metrics", patience);
+  MetricsUnion those;
+  std::vector<MountState> states;
+  for (std::size_t i = 0; i < mounts.size(); ++i) {
+    const MountState state = state_of(answers[i]);
+    const bool good =
+        state != MountState::kLive || those.add(mounts[i].mountpoint, answers[i]->text);
+    states.push_back(good ? state : MountState::kUnreadable);
+  }
+  MetricsUnion all;
+  all.begin("up", "Whether the mount answers.");
+  for (std::size_t i = 0; i < mounts.size(); ++i) {
+    if (is_foreign(states[i], answers[i] ? answers[i]->error : 0)) continue;
+    all.own_sample(mounts[i].mountpoint, "", states[i] == MountState::kLive);
+  }
+  all.begin("mount_state", "Always 1; the label is the state, as 'reshardfs status' has it.");
+  for (std::size_t i = 0; i < mounts.size(); ++i) {
+    const std::string label = std::string(",state=\"") + name_of(states[i]) + '"';
+    all.own_sample(mounts[i].mountpoint, label, true);
+  }
+  return all.text() + those.text();
+}
+
+const char* name_of(MountState state) noexcept {
+  switch (state) {
+    case MountState::kLive:
+      return "live";
+    case MountState::kDead:
+      return "dead";
+    case MountState::kStalled:
+      return "stalled";
+    case MountState::kUnreadable:
+      break;
+  }
+  return "unreadable";
 }
 
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
                                         std::chrono::milliseconds patience) {
-  std::vector<std::optional<BoundedTask>> tasks = ask_all(mounts, "status.json");
-  const auto deadline = BoundedTask::Clock::now() + patience;
+  const auto answers = answers_of(mounts, "status.json", patience);
   std::vector<MountStatus> statuses;
   for (std::size_t i = 0; i < mounts.size(); ++i) {
-    const TaskResult no_process{EAGAIN, ""};
-    statuses.push_back(
-        with_result(mounts[i], tasks[i] ? tasks[i]->wait_until(deadline) : no_process));
+    statuses.push_back(with_result(mounts[i], answers[i]));
   }
   return statuses;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -37,6 +38,21 @@ std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
 /// The same; before it each mount examines its source, for at most half as long again.
 std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
                                          std::chrono::milliseconds patience = kMountPatience);
+
+/// The metrics of these mounts, in the same order, as one text for Prometheus: reshardfs_up, which
+/// a mount of another user does not have, reshardfs_mount_state, and what the live ones say of
+/// themselves. Each mount examines its source before, as by examined_mounts(), and it takes no
+/// longer.
+std::string mount_metrics(const std::vector<MountEntry>& mounts,
+                          std::chrono::milliseconds patience = kMountPatience);
+
+/// The name of a state for programs.
+const char* name_of(MountState state) noexcept;
+
+/// Of another user, who alone may ask it.
+inline bool is_foreign(MountState state, int error) noexcept {
+  return state == MountState::kUnreadable && error == EACCES;
+}
 
 /// The reshardfs mount at `path`, found in as short a time.
 /// @throws Error kUsage if there is none, kIo if `path` leads through a mount that does not answer.

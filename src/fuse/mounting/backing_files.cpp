@@ -9,10 +9,9 @@
 #include <system_error>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
+#include "fuse/event_log.h"
 #include "storage/descriptor_pool.h"
 
 namespace reshardfs {
@@ -36,8 +35,9 @@ std::string reason(int error) {
 void BackingFiles::refused(int error, const std::string& what) noexcept {
   if (warned_.exchange(true)) return;
   try {
-    spdlog::warn("no passthrough: the kernel refuses {}: {}; reads go through reshardfs", what,
-                 reason(error));
+    log_warning(LogEvent::kPassthroughOff,
+                "no passthrough: the kernel refuses {}: {}; reads go through reshardfs", what,
+                reason(error));
   } catch (const std::exception&) {
     // The mount works without the line, too.
   }

@@ -18,11 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/process/resource_limits.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
@@ -239,7 +238,8 @@ HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connecti
       throw failure(socket, "the connection was closed without a descriptor");
     }
     if (open.size() < connections.size()) {
-      spdlog::warn("{}: a connection was closed without a descriptor", socket.path.native());
+      log_warning(LogEvent::kSocketIgnored, "{}: a connection was closed without a descriptor",
+                  socket.path.native());
     }
     connections = std::move(open);
     if (listener == nullptr) continue;

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <exception>
 
-#include <spdlog/spdlog.h>
+#include "fuse/event_log.h"
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17) && defined(FUSE_DEV_IOC_BACKING_OPEN)
 #define RESHARDFS_PASSTHROUGH 1
@@ -69,12 +69,14 @@ void explain_passthrough(Passthrough& passthrough) noexcept {
     if (passthrough.on) {
       passthrough.files.try_out();
     } else if (RESHARDFS_PASSTHROUGH == 0) {
-      spdlog::warn(
+      log_warning(
+          LogEvent::kPassthroughOff,
           "no passthrough: reshardfs was built with libfuse {}.{}, and 3.17 has it; reads go "
           "through reshardfs",
           FUSE_MAJOR_VERSION, FUSE_MINOR_VERSION);
     } else {
-      spdlog::warn(
+      log_warning(
+          LogEvent::kPassthroughOff,
           "no passthrough: this kernel does not have it (Linux 6.9 and later can); reads go "
           "through reshardfs");
     }

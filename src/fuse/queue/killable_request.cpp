@@ -94,10 +94,6 @@ bool tells_of_exit(const char* stat) noexcept {
   return at != nullptr && (number_behind_blanks(at, 10) & kExiting) != 0;
 }
 
-namespace {
-
-/// The beginning of /proc/<thread>/<name>, ended by a NUL; nothing if it cannot be read.
-using ProcText = std::array<char, 8192>;
 bool read_proc(pid_t thread, const char* name, ProcText& text) noexcept {
   std::array<char, 40> path{};
   static_cast<void>(
@@ -114,8 +110,6 @@ bool read_proc(pid_t thread, const char* name, ProcText& text) noexcept {
   text[used] = '\0';
   return used > 0;
 }
-
-}  // namespace
 
 bool is_killed(pid_t thread) noexcept {
   // A thread of another process namespace has number 0.

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -69,6 +70,12 @@ class KillableRequest {
 /// Whether a SIGKILL, or a signal that ends a program like one, is under way to the thread, or the
 /// thread is on its way out. False if that cannot be found out.
 bool is_killed(pid_t thread) noexcept;
+
+/// The beginning of /proc/<thread>/<name>, ended by a NUL. Files for which the kernel takes no lock
+/// of the process's memory, as a page of that may be this mount's: "status", "stat", "cgroup".
+/// @return false if it cannot be read, or is empty.
+using ProcText = std::array<char, 8192>;
+bool read_proc(pid_t thread, const char* name, ProcText& text) noexcept;
 
 /// The first from the text of /proc/<thread>/status, the second from that of /proc/<thread>/stat.
 bool tells_of_kill(const char* status) noexcept;

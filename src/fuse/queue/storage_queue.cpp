@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/process/counters.h"
+
 namespace reshardfs {
 
 StorageQueue::StorageQueue(Ticks ticks) {
@@ -183,11 +185,27 @@ bool StorageQueue::tick(Clock::time_point now) noexcept {
     for (Works& due : due_) drop_given_up(due, given_up);
     closed_.send_probes(now, [this](const Awaited& awaited) { return send_probe(awaited); });
     threads = startable();
+    note_oldest();
     any = !running_.empty() || !held_.empty() || threads > 0 ||
           std::any_of(due_.begin(), due_.end(), [](const Works& due) { return !due.empty(); });
   }
   if (threads > 0 && wake_) wake_(threads);
   return any;
+}
+
+/// Of requests that somebody waits for, to within a tick.
+void StorageQueue::note_oldest() noexcept {
+  unsigned ticks = 0;
+  const auto look = [&ticks](const Works& works) {
+    for (const auto& work : works) {
+      if (work->request != nullptr && !work->request->is_over())
+        ticks = std::max(ticks, work->ticks);
+    }
+  };
+  look(running_);
+  look(held_);
+  for (const Works& due : due_) look(due);
+  counters().set_oldest_wait(ticks * Ticker::kInterval);
 }
 
 /// Of work that waits for its turn.

@@ -139,6 +139,7 @@ class StorageQueue {
   bool end_and_start_next(Works::iterator& work, bool was_run) noexcept;
   /// Of programs that have waited since the tick before.
   std::vector<KillableRequest::Ptr> waiting_requests();
+  void note_oldest() noexcept;
   void give_up_killed() noexcept;
   // These need mutex_.
   void close_for_others(Work& work);

@@ -101,7 +101,7 @@ void ReadBatch::tell() const noexcept {
     std::rethrow_exception(first_failure_);
   } catch (const Error& error) {
     try {
-      report_fault(error.file() + ": " + error.message(),
+      report_fault(LogEvent::kReplicaRead, error.file() + ": " + error.message(),
                    std::string("read from a replica instead: ") + error.what());
     } catch (const std::bad_alloc&) {
       // The bytes are right all the same.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -22,6 +23,8 @@
 
 namespace reshardfs {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void throw_open_error(const std::string& name, int errno_value) {
   switch (errno_value) {
@@ -163,13 +166,20 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (out.empty()) return;
   with_descriptor([&](int fd) {
     while (!out.empty()) {
+      const auto began = Clock::now();
       const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        const int error = errno;
+        counters().source_failed(SourceKind::kFile);
+        errno = error;
+      }
       if (got < 0) throw io_error("read", name(), errno).at_offset(offset);
       if (got == 0) {
         throw changed(name(), "has become shorter while it was in use").at_offset(offset);
       }
-      counters().source_read(static_cast<std::uint64_t>(got));
+      counters().source_read(SourceKind::kFile, static_cast<std::uint64_t>(got),
+                             Clock::now() - began);
       offset += static_cast<std::uint64_t>(got);
       out = out.subspan(static_cast<std::size_t>(got));
     }
@@ -178,12 +188,15 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 
 bool LocalFile::gather(const StridedRanges& ranges, std::byte* out) const {
   if (!ByteRange::whole(size()).contains(ranges.span())) return false;
+  const auto began = Clock::now();
   // A kept map would keep a file open that shares its descriptor.
   const bool keeps = own_ && KeptMaps::process().keeps() && ranges.length() <= MapWindow::kOverlap;
   const bool done = keeps
                         ? gather_from_windows(ranges, out)
                         : with_descriptor([&](int fd) { return gather_from_map(fd, ranges, out); });
-  if (done) counters().source_read(ranges.count() * ranges.length());
+  if (done)
+    counters().source_read(SourceKind::kFile, ranges.count() * ranges.length(),
+                           Clock::now() - began);
   return done;
 }
 

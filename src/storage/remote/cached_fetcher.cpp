@@ -43,7 +43,7 @@ std::shared_ptr<BlockCache>* cache_like(const std::shared_ptr<BlockCache>* befor
   try {
     *cache = BlockCache::open((*before)->options());
   } catch (const Error& error) {
-    report_fault("the cache of a child process",
+    report_fault(LogEvent::kCacheFailed, "the cache of a child process",
                  std::string("the cache is not used after a fork: ") + error.what());
   }
   return cache.release();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <mutex>
@@ -150,7 +151,7 @@ class RangeReceiver final : public HttpReceiver {
   void end() override {
     if (received_ != range_.length()) throw HttpRetry{"the answer is too short"};
     known_->opened = true;
-    counters().source_read(received_);
+    counters().source_read(known_->address.kind, received_, Clock::now() - asked_);
   }
 
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) override {
@@ -168,6 +169,9 @@ class RangeReceiver final : public HttpReceiver {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  const Clock::time_point asked_ = Clock::now();
   const std::shared_ptr<KnownVersion> known_;
   const ByteRange range_;
   const std::vector<std::span<std::byte>> out_;
@@ -236,9 +240,15 @@ class RemoteObject final : public RangeFetcher {
     request.headers.push_back("Range: bytes=" + std::to_string(range.offset()) + "-" +
                               std::to_string(range.end() - 1));
     request.headers.push_back(known_->version.condition());
+    auto count_and_tell = [kind = known_->address.kind,
+                           done = std::move(done)](const std::exception_ptr& failure) {
+      if (failure != nullptr) counters().source_failed(kind);
+      done(failure);
+    };
     HttpEngine::process().submit(
         std::move(request), std::make_shared<RangeReceiver>(known_, range, std::move(out)),
-        when == Foresight::kAhead ? HttpPriority::kAhead : HttpPriority::kNeeded, std::move(done));
+        when == Foresight::kAhead ? HttpPriority::kAhead : HttpPriority::kNeeded,
+        std::move(count_and_tell));
   }
 
  private:

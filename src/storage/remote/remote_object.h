@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process/counters.h"
 #include "storage/backend.h"
 #include "storage/pool/range_fetcher.h"
 #include "transport/http_engine.h"
@@ -21,6 +22,7 @@ struct RemoteAddress {
   std::function<HttpRequest()> request{};
   /// The part of the object's identity that separates users with different rights.
   std::string reader{};
+  SourceKind kind = SourceKind::kHttp;  ///< for the counters
 };
 
 /// Finds out an object's size and version, which stay fixed: later reads return bytes of this

@@ -49,6 +49,7 @@ S3Name name_of(const std::filesystem::path& location) {
 RemoteAddress address_of(const std::filesystem::path& location) {
   RemoteAddress address;
   address.name = location.string();
+  address.kind = SourceKind::kS3;
   address.reader = S3Store::process().reader();
   address.request = [object = S3Name::of(location.string()), name = address.name] {
     return S3Store::process().request("GET", object, name);

@@ -14,7 +14,9 @@
 #include "reshardfs/error.h"
 
 #include "base/process/counters.h"
+#include "base/process/mount_name.h"
 #include "base/process/mount_record.h"
+#include "base/text/metrics_text.h"
 #include "base/version.h"
 #include "plan/traffic/traffic.h"
 #include "report/page.h"
@@ -244,8 +246,12 @@ OutputFile all_steps_ready() {
 std::vector<OutputFile> process_files() {
   return {
       control("metrics", std::make_shared<LiveFile>([] {
-                return counters().prometheus_text() + mount_metrics() + storage_metrics() +
-                       source_change_metrics(opened_sources().known());
+                MetricsText text(mount_name().place);
+                write_mount_metrics(text);
+                counters().write_metrics(text);
+                write_storage_metrics(text);
+                write_source_change(text, opened_sources().known());
+                return std::move(text).take();
               })),
       // Another version may take the mount over.
       control("version", std::make_shared<LiveFile>(

@@ -100,9 +100,9 @@ void write_activity(JsonWriter& json, const CounterValues& values) {
     json.member(kOperationNames.at(i), values.requests.at(i));
   }
   json.close_object();
-  json.member("bytes_delivered", values.bytes_delivered);
-  json.member("bytes_read_from_sources", values.source_bytes);
-  json.member("source_reads", values.source_reads);
+  json.member("bytes_delivered", values.bytes_delivered());
+  json.member("bytes_read_from_sources", values.source_bytes());
+  json.member("source_reads", values.source_reads());
   json.member("source_changes", values.source_changes);
   json.member("replica_reads", values.replica_reads);
   json.member("reads_in_flight", values.reads_in_flight);

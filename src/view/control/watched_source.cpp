@@ -23,16 +23,6 @@ bool is_on_a_disk(const std::filesystem::path& path) noexcept {
   return ::statfs(path.c_str(), &system) == 0 && !is_remote_type(type_of(system));
 }
 
-/// As a label's value.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 ProcessState<OpenedSources> the_sources("opened sources", make_new<OpenedSources>);
 
 }  // namespace
@@ -125,20 +115,14 @@ OpenedSources& opened_sources() {
   return the_sources.get();
 }
 
-std::string source_change_metrics(const std::optional<SourceChange>& change) {
-  std::string text =
-      "# HELP reshardfs_source_changed Whether a source file is not what it was when it was "
-      "opened.\n"
-      "# TYPE reshardfs_source_changed gauge\n"
-      "reshardfs_source_changed ";
-  text += change ? "1\n" : "0\n";
-  if (!change) return text;
-  return text +
-         "# HELP reshardfs_source_changed_file The first source file that was found to have "
-         "changed.\n"
-         "# TYPE reshardfs_source_changed_file gauge\n"
-         "reshardfs_source_changed_file{file=\"" +
-         escaped(printable(change->file)) + "\"} 1\n";
+void write_source_change(MetricsText& text, const std::optional<SourceChange>& change) {
+  text.family("source_changed", "gauge",
+              "Whether a source file is not what it was when it was opened.");
+  text.sample(change ? 1 : 0);
+  if (!change) return;
+  text.family("source_changed_file", "gauge",
+              "The first source file that was found to have changed.");
+  text.sample(1, {{"file", change->file}});
 }
 
 }  // namespace reshardfs

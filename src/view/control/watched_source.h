@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/metrics_text.h"
 #include "checkpoint/checkpoint_set.h"
 
 namespace reshardfs {
@@ -58,7 +59,7 @@ class OpenedSources {
 
 OpenedSources& opened_sources();
 
-/// reshardfs_source_changed, in Prometheus' text format.
-std::string source_change_metrics(const std::optional<SourceChange>& change);
+/// reshardfs_source_changed, and the file's name.
+void write_source_change(MetricsText& text, const std::optional<SourceChange>& change);
 
 }  // namespace reshardfs

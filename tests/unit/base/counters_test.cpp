@@ -13,18 +13,25 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text/metrics_text.h"
+
 namespace reshardfs {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// Each sample of a text in Prometheus' format by its name with labels; fails the test where the
-/// format's rules are broken.
+std::string text_of(const Counters& counters) {
+  MetricsText text("/m");
+  counters.write_metrics(text);
+  return std::move(text).take();
+}
+
+/// Each sample of a text in Prometheus' format by its name with the labels beside `mount`; fails
+/// the test where the format's rules are broken.
 std::map<std::string, double> parse(const std::string& text) {
   static const std::regex help("# HELP ([a-z_]+) [^\\\\\n]*[a-z.]");
   static const std::regex type("# TYPE ([a-z_]+) (counter|gauge|histogram)");
-  static const std::regex sample(
-      "(([a-z_]+)(\\{[a-z]+=\"[A-Za-z0-9.+]+\"\\})?) ([0-9]+(\\.[0-9]+)?)");
+  static const std::regex sample("([a-z_0-9]+)\\{mount=\"/m\",?([^}]*)\\} ([0-9]+(\\.[0-9]+)?)");
   std::map<std::string, double> samples;
   std::set<std::string> families;
   std::string family;
@@ -43,13 +50,15 @@ std::map<std::string, double> parse(const std::string& text) {
       kind = match[2];
       EXPECT_EQ(family.ends_with("_total"), kind == "counter") << line;
     } else if (std::regex_match(line, match, sample)) {
-      std::string name = match[2];
+      std::string name = match[1];
+      const std::string labels = match[2];
       if (kind == "histogram") {
         name = std::regex_replace(name, std::regex("_(bucket|sum|count)$"), "");
       }
       EXPECT_EQ(name, family) << line;
       EXPECT_FALSE(kind.empty()) << line;
-      EXPECT_TRUE(samples.emplace(match[1], std::stod(match[4])).second) << "twice: " << line;
+      const std::string key = match[1].str() + (labels.empty() ? "" : "{" + labels + "}");
+      EXPECT_TRUE(samples.emplace(key, std::stod(match[3])).second) << "twice: " << line;
     } else {
       ADD_FAILURE() << "not in the format: " << line;
     }
@@ -58,14 +67,14 @@ std::map<std::string, double> parse(const std::string& text) {
 }
 
 void deliver(Counters& counters, std::uint64_t bytes, std::chrono::nanoseconds took) {
-  counters.read_delivers(bytes);
+  counters.read_delivers(view_of("merged"), bytes);
   counters.read_done(took);
 }
 
 TEST(Counters, BeginAtZeroWithEverySampleThere) {
   const Counters counters;
-  const auto samples = parse(counters.prometheus_text());
-  EXPECT_EQ(samples.size(), 6U + 1 + 9 + 1 + 14 + 1 + 1 + 1 + 1);
+  const auto samples = parse(text_of(counters));
+  EXPECT_EQ(samples.size(), 6U + 1 + 1 + 12 + 9 + 1 + 14 + 3 * (1 + 1 + 1 + 14) + 1 + 1);
   for (const auto& [name, value] : samples) EXPECT_EQ(value, 0) << name;
 }
 
@@ -79,29 +88,43 @@ TEST(Counters, CountWhatTheyAreTold) {
   deliver(counters, 1, 2s);
   counters.read_failed(ESTALE, 50ms);
   counters.read_failed(ENOSPC, 20s);
-  counters.source_read(100);
-  counters.source_read(11);
+  counters.read_delivers(view_of("rank_17"), 10);
+  counters.source_read(SourceKind::kFile, 100, 2ms);
+  counters.source_read(SourceKind::kS3, 11, 1s);
+  counters.source_failed(SourceKind::kS3);
+  counters.request_failed();
+  counters.set_oldest_wait(1500ms);
   counters.source_changed();
   counters.replica_read();
 
   const CounterValues values = counters.values();
   EXPECT_EQ(values.requests, (std::array<std::uint64_t, 6>{1, 0, 0, 2, 0, 0}));
-  EXPECT_EQ(values.bytes_delivered, 4097U);
+  EXPECT_EQ(values.bytes_delivered(), 4107U);
   EXPECT_EQ(values.read_errors, (std::array<std::uint64_t, 9>{0, 1, 0, 0, 0, 0, 0, 0, 1}));
   EXPECT_EQ(values.reads_in_flight, 1U);
-  EXPECT_EQ(values.read_time, 22s + 50ms + 200us);
-  EXPECT_EQ(values.source_reads, 2U);
-  EXPECT_EQ(values.source_bytes, 111U);
+  EXPECT_EQ(values.reads.total, 22s + 50ms + 200us);
+  EXPECT_EQ(values.source_reads(), 2U);
+  EXPECT_EQ(values.source_bytes(), 111U);
   EXPECT_EQ(values.source_changes, 1U);
 
-  const auto samples = parse(counters.prometheus_text());
+  const auto samples = parse(text_of(counters));
   EXPECT_EQ(samples.at("reshardfs_requests_total{operation=\"read\"}"), 2);
-  EXPECT_EQ(samples.at("reshardfs_read_bytes_total"), 4097);
+  EXPECT_EQ(samples.at("reshardfs_read_bytes_total{view=\"merged\"}"), 4097);
+  EXPECT_EQ(samples.at("reshardfs_read_bytes_total{view=\"ranks\"}"), 10);
+  EXPECT_EQ(samples.at("reshardfs_request_failures_total"), 1);
+  EXPECT_EQ(samples.at("reshardfs_oldest_request_seconds"), 1.5);
   EXPECT_EQ(samples.at("reshardfs_read_errors_total{errno=\"ESTALE\"}"), 1);
   EXPECT_EQ(samples.at("reshardfs_read_errors_total{errno=\"other\"}"), 1);
   EXPECT_EQ(samples.at("reshardfs_reads_in_flight"), 1);
-  EXPECT_EQ(samples.at("reshardfs_source_reads_total"), 2);
-  EXPECT_EQ(samples.at("reshardfs_source_read_bytes_total"), 111);
+  EXPECT_EQ(samples.at("reshardfs_source_reads_total{kind=\"file\"}"), 1);
+  EXPECT_EQ(samples.at("reshardfs_source_read_bytes_total{kind=\"file\"}"), 100);
+  EXPECT_EQ(samples.at("reshardfs_source_read_bytes_total{kind=\"s3\"}"), 11);
+  EXPECT_EQ(samples.at("reshardfs_source_errors_total{kind=\"s3\"}"), 1);
+  EXPECT_EQ(samples.at("reshardfs_source_errors_total{kind=\"file\"}"), 0);
+  const std::string fetches = "reshardfs_source_fetch_duration_seconds";
+  EXPECT_EQ(samples.at(fetches + "_bucket{kind=\"file\",le=\"0.001\"}"), 0);
+  EXPECT_EQ(samples.at(fetches + "_bucket{kind=\"file\",le=\"0.003\"}"), 1);
+  EXPECT_EQ(samples.at(fetches + "_sum{kind=\"s3\"}"), 1);
   EXPECT_EQ(samples.at("reshardfs_source_changes_total"), 1);
   EXPECT_EQ(samples.at("reshardfs_replica_reads_total"), 1);
 }
@@ -113,7 +136,7 @@ TEST(Counters, TheHistogramIsCumulativeAndInSeconds) {
   deliver(counters, 1, 100us + 1ns);
   counters.read_failed(EIO, 2500ms);
   deliver(counters, 1, 10s + 1ns);
-  const auto samples = parse(counters.prometheus_text());
+  const auto samples = parse(text_of(counters));
   const auto bucket = [&](const char* bound) {
     return samples.at(std::string("reshardfs_read_duration_seconds_bucket{le=\"") + bound + "\"}");
   };
@@ -150,7 +173,7 @@ TEST(Counters, NothingIsLostBetweenThreads) {
       for (std::uint64_t i = 0; i < kEach; ++i) {
         counters.request(Operation::kRead);
         counters.read_began();
-        counters.source_read(3);
+        counters.source_read(SourceKind::kHttp, 3, 1us);
         if ((i + t) % 2 == 0) {
           deliver(counters, 2, 1us);
         } else {
@@ -165,11 +188,11 @@ TEST(Counters, NothingIsLostBetweenThreads) {
   for (std::thread& thread : threads) thread.join();
   const CounterValues values = counters.values();
   EXPECT_EQ(values.requests[3], kThreads * kEach);
-  EXPECT_EQ(values.bytes_delivered, kThreads * kEach);
+  EXPECT_EQ(values.bytes_delivered(), kThreads * kEach);
   EXPECT_EQ(values.read_errors[0], kThreads * kEach / 2);
-  EXPECT_EQ(values.source_bytes, 3 * kThreads * kEach);
+  EXPECT_EQ(values.source_bytes(), 3 * kThreads * kEach);
   EXPECT_EQ(values.reads_in_flight, 0U);
-  EXPECT_EQ(values.read_durations[0], kThreads * kEach);
+  EXPECT_EQ(values.reads.counts[0], kThreads * kEach);
 }
 
 TEST(Counters, AReadMayEndOnAnotherThreadThanItBeganOn) {
@@ -189,12 +212,27 @@ TEST(Counters, PrometheusOwnParserTakesTheText) {
   std::FILE* python = ::popen(
       "/usr/bin/python3 -c 'import sys; from prometheus_client import parser; "
       "families = list(parser.text_string_to_metric_families(sys.stdin.read())); "
-      "sys.exit(len(families) != 9)'",
+      "sys.exit(len(families) != 13)'",
       "w");
   ASSERT_NE(python, nullptr);
-  const std::string text = counters.prometheus_text();
+  const std::string text = text_of(counters);
   std::fwrite(text.data(), 1, text.size(), python);
   EXPECT_EQ(::pclose(python), 0);
+}
+
+TEST(Counters, TellViewsByTheDirectoryAtTheTop) {
+  const auto name = [](std::string_view directory) {
+    return kViewDirectories.at(view_of(directory));
+  };
+  EXPECT_EQ(name("rank_0"), "ranks");
+  EXPECT_EQ(name("rank_1023"), "ranks");
+  EXPECT_EQ(name(".reshardfs"), "control");
+  for (const char* own :
+       {"merged", "hf", "unified", "iteration", "dcp", "dcp-hf", "megatron", "vllm", "strategy"}) {
+    EXPECT_EQ(name(own), own);
+  }
+  for (const char* other : {"", "steps", "ranks2", "merged.ckpt"}) EXPECT_EQ(name(other), "other");
+  EXPECT_EQ(kViewDirectories.at(kOtherView), "other");
 }
 
 TEST(Counters, ThereIsOneSetForTheProcess) {

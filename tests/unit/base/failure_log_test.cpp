@@ -16,10 +16,13 @@ using testing::ElementsAre;
 class FailureLogTest : public testing::Test {
  protected:
   void fail(const std::string& file, const std::string& cause, const std::string& line) {
-    log->add(file, cause, line, now);
+    log->add(
+        {.event = LogEvent::kRequestFailed, .file = file, .cause = cause, .line = line},
+        [this] { return fields; }, now);
   }
 
   std::vector<std::string> lines;
+  LogFields fields;
   std::unique_ptr<FailureLog> log =
       std::make_unique<FailureLog>([this](const std::string& line) { lines.push_back(line); });
   FailureLog::Clock::time_point now{1h};
@@ -60,6 +63,46 @@ TEST_F(FailureLogTest, CountsTogetherWhatIsTooMuchToTellApart) {
   log->tell_counts();
   EXPECT_EQ(lines.size(), FailureLog::kMaxKinds + 2);
   EXPECT_THAT(lines.back(), testing::EndsWith("(this came 999 times more)"));
+}
+
+TEST(FailureLogFields, AreThoseOfTheFailureThatIsReported) {
+  std::vector<LogFields> told;
+  unsigned asked = 0;
+  FailureLog log([&](const std::string&) {
+    ASSERT_NE(LogScope::current(), nullptr);
+    EXPECT_EQ(LogScope::current()->event(), LogEvent::kCacheFailed);
+    told.push_back(LogScope::current()->fields());
+  });
+  FailureLog::Clock::time_point now{1h};
+  const auto fail = [&](pid_t client) {
+    log.add(
+        {.event = LogEvent::kCacheFailed, .file = "a", .cause = "c", .line = "l"},
+        [&] {
+          ++asked;
+          return LogFields{.file = "a", .client_pid = client, .duration = 5ms};
+        },
+        now);
+  };
+  fail(1);
+  fail(2);
+  fail(3);
+  now += FailureLog::kInterval;
+  fail(4);
+  EXPECT_EQ(asked, 2U) << "what is not reported costs nothing";
+  fail(5);
+  log.tell_counts();
+  EXPECT_EQ(asked, 2U);
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[0].client_pid, 1);
+  EXPECT_EQ(told[0].repeated, 0U);
+  EXPECT_EQ(told[1].client_pid, 4);
+  EXPECT_EQ(told[1].repeated, 3U);
+  // Of whom the last one was is not known.
+  EXPECT_EQ(told[2].client_pid, 0);
+  EXPECT_FALSE(told[2].duration);
+  EXPECT_EQ(told[2].file, "a");
+  EXPECT_EQ(told[2].repeated, 1U);
+  EXPECT_EQ(LogScope::current(), nullptr);
 }
 
 }  // namespace

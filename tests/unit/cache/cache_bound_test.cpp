@@ -191,7 +191,7 @@ std::string last_fault;
 struct FaultListening {
   FaultListening() {
     last_fault.clear();
-    set_fault_listener([](const std::string& cause, const std::string& text) {
+    set_fault_listener([](LogEvent, const std::string& cause, const std::string& text) {
       last_fault = cause + ": " + text;
     });
   }

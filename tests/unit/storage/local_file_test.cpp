@@ -73,8 +73,8 @@ TEST(LocalFile, CountsWhatItReadsAndTheChangesThatItSees) {
   EXPECT_THROW(read(*source, 0, 10), Error);
   EXPECT_THROW(source->check_unchanged(), Error);
   const CounterValues after = counters().values();
-  EXPECT_EQ(after.source_reads - before.source_reads, 3U);
-  EXPECT_EQ(after.source_bytes - before.source_bytes, 19U);
+  EXPECT_EQ(after.source_reads() - before.source_reads(), 3U);
+  EXPECT_EQ(after.source_bytes() - before.source_bytes(), 19U);
   EXPECT_EQ(after.source_changes - before.source_changes, 2U);
 }
 

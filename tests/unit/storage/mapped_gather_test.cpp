@@ -171,7 +171,7 @@ TEST(LocalFileGather, CountsTheBytesOfThePiecesAlone) {
   std::string out(4 * 7, '?');
   EXPECT_TRUE(source->gather(packed(10, 4, 10'000, 7), reinterpret_cast<std::byte*>(out.data())));
   EXPECT_EQ(out.substr(4, 4), bytes.substr(10'010, 4));
-  EXPECT_EQ(counters().values().source_bytes - before.source_bytes, 28U);
+  EXPECT_EQ(counters().values().source_bytes() - before.source_bytes(), 28U);
 }
 
 TEST(LocalFileGather, RefusesPiecesThatLeaveTheFile) {
