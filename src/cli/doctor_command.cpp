@@ -26,7 +26,7 @@ namespace {
 Findings examine(const Given& given) {
   const BoundedChecks bounded(std::chrono::seconds(given.number("timeout").value()));
   std::vector<std::string> sources = given.arguments_of("SOURCE");
-  Findings findings = check_machine();
+  Findings findings = bounded.run("machine", "this machine", check_machine);
   const auto add = [&](Findings more) {
     findings.insert(findings.end(), more.begin(), more.end());
   };
