@@ -111,7 +111,7 @@ class Outage(unittest.TestCase):
                         self.source.set(f"rank_*/* operation={operation} stall",
                                         "rank_*/* operation=read stall")
                         self.drop(file.fileno())
-                        got: list[bytes] = []
+                        got: list[bool] = []
                         readers = [threading.Thread(target=lambda offset: got.append(
                             os.pread(file.fileno(), 4096, offset) == whole[offset:offset + 4096]),
                             args=(i << 17,)) for i in range(8)]

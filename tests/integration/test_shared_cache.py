@@ -162,13 +162,14 @@ class SharedCache(Remote):
         self.cache.chmod(0o1777)
         name = "rank_0/checkpoint_0.ckpt"
         expected = hashlib.sha256(self.made.expected(0)).hexdigest()
-        words = ["hash", self.url, name, *self.made.options(), "--cache-dir", self.cache]
+        words: list[str | Path] = ["hash", self.url, name, *self.made.options(), "--cache-dir", self.cache]
         for path in (self.root, *self.made.strategies):
             path.chmod(0o755)
         for user in (None, 54321, 54322, 54321):
             prefix = [] if user is None else [
                 "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-            done = subprocess.run([*prefix, Settings.binary, *words], stdin=subprocess.DEVNULL,
+            command: list[str | Path] = [*prefix, Settings.binary, *words]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, check=False, timeout=120,
                                   env={**os.environ, "HOME": "/nonexistent"})
             if user is not None and "setpriv" in done.stderr:

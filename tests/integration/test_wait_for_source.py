@@ -97,7 +97,11 @@ class Place(unittest.TestCase):
     def renamed(self, path: Path) -> Callable[[], None]:
         late = path.with_name("late-" + path.name)
         path.rename(late)
-        return lambda: (late.rename(path), None)[1]
+
+        def bring() -> None:
+            late.rename(path)
+
+        return bring
 
 
 class Waiting(Place):
@@ -123,7 +127,12 @@ class Waiting(Place):
         def empty() -> Callable[[], None]:
             bring = self.renamed(self.made.source)
             self.made.source.mkdir()
-            return lambda: (self.made.source.rmdir(), bring())[1]
+
+            def fill() -> None:
+                self.made.source.rmdir()
+                bring()
+
+            return fill
 
         self.comes_late(empty, "is an empty directory|no checkpoint")
 
@@ -138,7 +147,11 @@ class Waiting(Place):
         def cut() -> Callable[[], None]:
             content = self.made.file(1).read_bytes()
             self.made.file(1).write_bytes(content[:-100])
-            return lambda: (self.made.file(1).write_bytes(content), None)[1]
+
+            def complete() -> None:
+                self.made.file(1).write_bytes(content)
+
+            return complete
 
         self.comes_late(cut, "rank_1/.*(damaged|complete)")
 
@@ -151,8 +164,9 @@ class Waiting(Place):
             link = self.root / "mount.reshardfs"
             link.symlink_to(Settings.binary)
             words = f"wait_for_source=1m,src_strategy={made.strategies[0]},dst_strategy={made.strategies[1]}"
-            for command in ([Settings.binary, "mount", "--config", config, "x"],
-                            [link, made.source, self.mountpoint, "-o", words]):
+            commands: list[list[str | Path]] = [[Settings.binary, "mount", "--config", config, "x"],
+                                                [link, made.source, self.mountpoint, "-o", words]]
+            for command in commands:
                 bring = self.renamed(made.source)
                 timer = threading.Timer(1.5, bring)
                 timer.start()

@@ -198,13 +198,8 @@ std::vector<Command> starting() {
        kDoctor,
        kTitle,
        "Check whether this machine can mount, and how to fix it if not",
-       {{"SOURCE",
-         "Checkpoints to open as well, of which only the headers are read; with --config also "
-         "names of mounts",
-         false, true}},
-       "Exit status 1: a check has failed.\n\nExample:\n  reshardfs doctor /data/ckpt\nExample: "
-       "check a mount before its service starts\n  reshardfs doctor --config "
-       "/etc/reshardfs.toml tp4"},
+       {{"SOURCE", "Checkpoints to open; with --config also names of mounts", false, true}},
+       "Exit status 1: a check has failed.\n\nExample:\n  reshardfs doctor /data/ckpt"},
       {"demo",
        kDemo,
        kTitle,
