@@ -30,7 +30,7 @@ EXAMPLES = {
     "s3-endpoint": "https://store.example.com:9000", "s3-profile": "default", "s3-region": "us-east-1",
     "src-join": ["*.embedding_table"], "src-pattern": "rank_{rank}/*.ckpt", "src-prefix": "net_1", "state-key": "model",
     "src-strategy": "train_strategy.ckpt", "stage-layers": "10,9,9,8", "state-prefix": ["my_state."],
-    "training-config": "run.yaml", "uid": "root", "views": ["ranks", "merged", "hf"], "warm": ["rank_3"],
+    "training-config": "run.yaml", "uid": "root", "views": ["ranks", "merged", "hf"], "wait-for-source": "10m", "warm": ["rank_3"],
 }
 
 

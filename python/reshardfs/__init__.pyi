@@ -71,6 +71,7 @@ def open(source: _Path, *,
     cache_size: int | float | str | None = None) -> Checkpoint: ...
 
 def mount(source: _Path, mountpoint: _Path | None = None, *,
+    wait_for_source: str | None = None,
     nonempty: bool | None = None,
     allow_other: bool | None = None,
     uid: int | float | str | None = None,

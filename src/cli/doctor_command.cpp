@@ -1,68 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <iostream>
-#include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/process/stop_signals.h"
 #include "base/version.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/doctor_checks.h"
+#include "cli/doctor/config_checks.h"
+#include "cli/doctor/fstab_checks.h"
+#include "cli/doctor/machine_checks.h"
+#include "cli/doctor/mount_checks.h"
+#include "cli/doctor/round_trip.h"
 #include "report/text/json_output.h"
 
 namespace reshardfs {
 namespace {
 
-std::string_view word(Health health) {
-  switch (health) {
-    case Health::kGood:
-      return "good";
-    case Health::kLimited:
-      return "limited";
-    case Health::kBad:
-      return "bad";
+/// In the order in which they depend on each other.
+Findings examine(const Given& given) {
+  const BoundedChecks bounded(std::chrono::seconds(given.number("timeout").value()));
+  std::vector<std::string> sources = given.arguments_of("SOURCE");
+  Findings findings = bounded.run("machine", "this machine", check_machine);
+  const auto add = [&](Findings more) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  };
+  if (given.has("config")) add(check_config(given.text("config"), sources, bounded));
+  if (given.has("fstab")) add(check_fstab(given.text("fstab"), bounded));
+  for (const std::string& source : sources) add(about(source, check_source(source, bounded)));
+  {
+    // What is mounted is taken away again.
+    const StopSignals stop;
+    findings.push_back(check_round_trip(bounded));
+    if (stop.flag()) std::exit(stop.exit_code());
   }
-  return "bad";
+  return findings;
 }
 
-void print_text(const std::vector<Finding>& findings) {
+Health worst_of(const Findings& findings) {
+  const auto has = [&](Health health) {
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const Finding& finding) { return finding.health == health; });
+  };
+  if (has(Health::kFailed)) return Health::kFailed;
+  return has(Health::kWarning) ? Health::kWarning : Health::kOk;
+}
+
+void print_text(const Findings& findings) {
   std::size_t width = 0;
-  for (const Finding& finding : findings) width = std::max(width, finding.what.size());
+  for (const Finding& finding : findings) width = std::max(width, finding.name.size());
+  std::string subject;
   for (const Finding& finding : findings) {
-    std::cout << fmt::format("{:8}{:{}}  {}\n", word(finding.health), finding.what, width,
-                             finding.found);
-    if (!finding.advice.empty()) {
-      std::cout << fmt::format("{:8}{:{}}  -> {}\n", "", "", width, finding.advice);
+    if (finding.subject != subject) {
+      subject = finding.subject;
+      std::cout << '\n' << (subject.empty() ? "this machine" : printable(subject)) << ":\n";
+    }
+    std::cout << fmt::format("{:9}{:{}}  {}\n", word_of(finding.health), finding.name, width,
+                             finding.message);
+    if (!finding.remedy.empty()) {
+      std::cout << fmt::format("{:9}{:{}}  -> {}\n", "", "", width, finding.remedy);
     }
   }
 }
 
-void print_json(const std::vector<Finding>& findings, bool good) {
-  nlohmann::ordered_json json{{"version", kVersion}, {"good", good}};
-  for (const Finding& finding : findings) {
-    json["findings"].push_back({{"what", finding.what},
-                                {"health", word(finding.health)},
-                                {"found", finding.found},
-                                {"advice", finding.advice}});
-  }
+void print_json(const Findings& findings) {
+  nlohmann::ordered_json json{{"version", kVersion}, {"status", word_of(worst_of(findings))}};
+  for (const Finding& finding : findings) json["checks"].push_back(json_of(finding));
   write_json(json);
 }
 
 }  // namespace
 
 int run_doctor(const Given& given) {
-  const std::vector<Finding> findings = examine(given.arguments_of("SOURCE"));
-  const bool good = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.health == Health::kBad;
-  });
+  const Findings findings = examine(given);
   if (given.flag("json")) {
-    print_json(findings, good);
+    print_json(findings);
   } else {
     print_text(findings);
   }
-  return good ? kExitDone : kExitDifference;
+  return worst_of(findings) == Health::kFailed ? kExitDifference : kExitDone;
 }
 
 }  // namespace reshardfs

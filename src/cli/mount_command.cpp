@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,6 +26,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/messages.h"
+#include "cli/source_wait.h"
 #include "cli/swapped_places.h"
 #include "cli/warming.h"
 #include "cli/words/conversion_words.h"
@@ -47,8 +47,8 @@
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/read_ahead.h"
 #include "fuse/mounting/same_place.h"
+#include "fuse/session.h"
 #include "report/text/terminal.h"
-#include "storage/local/directory.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -271,6 +271,7 @@ int mount_and_serve(const MountJob& job, const ConversionOptions& options,
 /// All that a mount checks before it is live.
 int check(const MountArguments& arguments, const ConversionOptions& options) {
   arguments.log.apply();
+  require_known_options(mount_options(arguments));
   if (options.step == kAllSteps) {
     all_steps_tree(options);
   } else {
@@ -322,20 +323,6 @@ int go_on_with_mount(MountJob& job) {
       tell));
 }
 
-/// At boot a service may start before the file system that its source is on: it waits, and its
-/// manager's patience (TimeoutStartSec=) is the limit. Anybody else is told at once.
-void wait_for_source(const MountArguments& arguments) {
-  constexpr std::chrono::seconds kInterval{1};
-  const bool waits = arguments.foreground && !arguments.check_only && has_service_manager();
-  const std::filesystem::path source = absolute_source(arguments.source);
-  if (!waits || is_url(source) || path_kind(source) != PathKind::kMissing) return;
-  arguments.log.apply();
-  log_warning(LogEvent::kSourceAwaited, "{}: not there yet; waiting for it",
-              printable(source.string()));
-  notify_service_manager("STATUS=waiting for " + printable(source.string()));
-  while (path_kind(source) == PathKind::kMissing) std::this_thread::sleep_for(kInterval);
-}
-
 /// Another process serves the mount, whatever comes of this.
 int warm_mount(const std::vector<std::filesystem::path>& paths, const MountArguments& arguments) {
   // They were blocked when the mount was made.
@@ -376,10 +363,10 @@ int run_mount(const Given& given, StartedProgram& program) {
   MountArguments& arguments = job.arguments;
   if (job.role.takeover() != nullptr) return go_on_with_mount(job);
   job.advise = [&given](const Error& error) { return advised(error, given); };
+  wait_for_source(arguments);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(given);
   }
-  wait_for_source(arguments);
   const ConversionOptions options = conversion_options(arguments.given);
   if (!arguments.fuse_socket) {
     check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);

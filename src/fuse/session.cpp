@@ -107,6 +107,17 @@ void require_descriptors() {
   }
 }
 
+/// @throws Error kUsage
+fuse_session* new_session(const MountOptions& options, const fuse_lowlevel_ops& operations,
+                          void* served) {
+  const MessageCollector messages;
+  Arguments arguments(mount_words(options));
+  fuse_session* const session =
+      fuse_session_new(arguments.get(), &operations, sizeof(fuse_lowlevel_ops), served);
+  if (session == nullptr) throw unknown_mount_option(messages.text());
+  return session;
+}
+
 /// Ends the connection, and gives libfuse a descriptor that reports this: the write end of a pipe
 /// without a reader.
 /// @return whether that was possible.
@@ -120,14 +131,14 @@ bool end_connection(fuse_session* session) noexcept {
 
 }  // namespace
 
+void require_known_options(const MountOptions& options) {
+  constexpr fuse_lowlevel_ops kNone{};
+  fuse_session_destroy(new_session(options, kNone, nullptr));
+}
+
 Session::Session(const MountOptions& options, ServedTree& served)
     : options_(options), channel_(served.channel) {
-  const MessageCollector messages;
-  Arguments arguments(mount_words(options));
-  session_ = fuse_session_new(arguments.get(), &operations(), sizeof(fuse_lowlevel_ops), &served);
-  if (session_ == nullptr) {
-    throw unknown_mount_option(messages.text());
-  }
+  session_ = new_session(options, operations(), &served);
 }
 
 Session::~Session() {

@@ -11,6 +11,9 @@
 
 namespace reshardfs {
 
+/// @throws Error kUsage if libfuse does not know a mount option; says which.
+void require_known_options(const MountOptions& options);
+
 /// A libfuse session. The destructor unmounts and frees it; no worker may use it any more.
 class Session {
  public:

@@ -43,6 +43,7 @@ CurlLibrary* load(const CurlLibrary* /*before*/) {
   CurlLibrary& out = *loaded;
   find(library, "curl_easy_init", out.easy_init);
   find(library, "curl_easy_cleanup", out.easy_cleanup);
+  find(library, "curl_easy_perform", out.easy_perform);
   find(library, "curl_easy_reset", out.easy_reset);
   find(library, "curl_easy_setopt", out.easy_setopt);
   find(library, "curl_easy_getinfo", out.easy_getinfo);

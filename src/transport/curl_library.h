@@ -16,6 +16,7 @@ namespace reshardfs {
 struct CurlLibrary {
   decltype(&::curl_easy_init) easy_init;
   decltype(&::curl_easy_cleanup) easy_cleanup;
+  decltype(&::curl_easy_perform) easy_perform;
   decltype(&::curl_easy_reset) easy_reset;
   decltype(&::curl_easy_setopt) easy_setopt;
   decltype(&::curl_easy_getinfo) easy_getinfo;

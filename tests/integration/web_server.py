@@ -199,8 +199,8 @@ class WebServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, told: Server, address: str = "127.0.0.1") -> None:
-        super().__init__((address, 0), Handler)
+    def __init__(self, told: Server, address: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__((address, port), Handler)
         self.told = told
 
     def handle_error(self, *_: object) -> None:
@@ -208,10 +208,12 @@ class WebServer(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(root: Path, behind: Network | None = None, **fields: object) -> Iterator[Server]:
-    """Serves a directory on a port of its own, of this machine or behind a link."""
+def serving(root: Path, behind: Network | None = None, port: int = 0,
+            **fields: object) -> Iterator[Server]:
+    """Serves a directory on a port of its own, of this machine or behind a link.
+    @param port: of this machine; 0: any that is free."""
     told = Server(root, **fields)  # type: ignore[arg-type]
-    server = (WebServer(told) if behind is None else
+    server = (WebServer(told, port=port) if behind is None else
               behind.inside(lambda: WebServer(told, behind.address)))
     told.url = "http://{}:{}".format(*server.server_address)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

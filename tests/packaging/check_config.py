@@ -23,7 +23,7 @@ def run_with(binary, text):
         mountpoint = f"{folder}/mountpoint"
         os.mkdir(mountpoint)
         done = subprocess.run([binary, "mount", f"{folder}/no-such-source",
-                               mountpoint, "--config", path], text=True, stdin=subprocess.DEVNULL,
+                               mountpoint, "--config", path, "--wait-for-source", "0s"], text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
         return done.stderr
 

@@ -20,6 +20,14 @@ std::vector<Option> mount_group() {
       {.name = "check-only",
        .help = "Run all checks of a mount without mounting",
        .commands = kMount},
+      {.name = "wait-for-source",
+       .takes = Takes::kText,
+       .type = "TIME",
+       .help = "Wait this long, e.g. 90s or 10m, until the source and its strategies are there, "
+               "complete, and "
+               "can be read",
+       .check = check_duration,
+       .commands = kMount},
       {.name = "nonempty", .help = "Allow a mount point that is not empty", .commands = kMount},
       {.name = "allow-other", .help = "Let other users read the mount", .commands = kMount},
       {.name = "uid",

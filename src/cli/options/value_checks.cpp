@@ -136,6 +136,10 @@ std::string check_rank(const std::string& text) {
   return text.starts_with('-') ? text + " is not a rank: ranks count from 0" : "";
 }
 
+std::string check_duration(const std::string& text) {
+  return duration_of(text) ? "" : "'" + printable(text) + "' is not a time such as 90s or 10m";
+}
+
 std::string check_cast_quotes(const std::string& text) {
   if (!text.ends_with('-')) return "";
   const std::string file = output_name();
@@ -172,6 +176,25 @@ std::uint64_t size_in_bytes(const Option& option, const std::string& text) {
         .hint(fmt::format("write {}GB or {}MB, or {}B if bytes are meant", digits, digits, digits));
   }
   return *number * *bytes;
+}
+
+std::optional<std::chrono::seconds> duration_of(std::string_view text) {
+  constexpr std::array<std::pair<char, std::int64_t>, 4> kUnits{
+      {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+  constexpr std::int64_t kYear = 366 * 86400;
+  if (text.empty()) return {};
+  std::int64_t seconds = 0;
+  // Each unit once, the largest first.
+  for (const auto& [letter, length] : kUnits) {
+    std::string_view rest = text;
+    const auto number = take_number<std::int64_t>(rest);
+    if (!number || !rest.starts_with(letter)) continue;
+    if (*number > kYear) return {};
+    seconds += *number * length;
+    text = rest.substr(1);
+  }
+  if (!text.empty() || seconds > kYear) return {};
+  return std::chrono::seconds(seconds);
 }
 
 std::optional<bool> flag_value(const std::string& text) {

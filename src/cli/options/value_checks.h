@@ -5,9 +5,11 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/options/option.h"
 
@@ -26,6 +28,8 @@ std::string check_mode(const std::string& text);
 /// A path that does not lead out of a mount: rank_3, but not /rank_3 or ../other.
 std::string check_path_in_mount(const std::string& text);
 std::string check_rank(const std::string& text);
+/// What duration_of() takes.
+std::string check_duration(const std::string& text);
 /// Refuses what a shell leaves of fp32->bf16 without quotes: fp32-, with standard output in a file
 /// bf16. Throws Error kUsage.
 std::string check_cast_quotes(const std::string& text);
@@ -34,6 +38,9 @@ std::string check_cast_quotes(const std::string& text);
 /// @throws Error kUsage, naming the option, also for a few bytes without a unit: who writes 5 means
 /// 5GB.
 std::uint64_t size_in_bytes(const Option& option, const std::string& text);
+
+/// "90s", "10m", "1h30m", "2d"; at most a year. A number alone is none: it could be minutes.
+std::optional<std::chrono::seconds> duration_of(std::string_view text);
 
 /// true, 1, yes and on, or their opposites; nothing for any other text.
 std::optional<bool> flag_value(const std::string& text);

@@ -109,6 +109,8 @@ std::vector<std::string> names_of_all_options() {
 
 LogLevelSource add_config_words(Given& given) {
   if (find_option(given.command(), "config") == nullptr || !given.has("config")) return {};
+  // Looks at the file itself, and says what is wrong with it among the rest.
+  if (given.command().bit == commands::kDoctor) return {};
   const std::vector<std::string> known = names_of_all_options();
   const ConfigFile file(given.text("config"), known);
   const std::optional<std::string> mount = named_mount(given, file);

@@ -40,6 +40,9 @@ MountArguments mount_arguments(const Given& given) {
   arguments.fuse_options = given.texts("fuse-option");
   arguments.foreground = given.flag("foreground");
   arguments.check_only = given.flag("check-only");
+  if (given.has("wait-for-source")) {
+    arguments.wait_for_source = duration_of(given.text("wait-for-source"));
+  }
   arguments.nonempty = given.flag("nonempty");
   arguments.allow_other = given.flag("allow-other");
   arguments.direct_io = given.flag("direct-io");

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ struct MountArguments {
   std::vector<std::string> fuse_options;
   bool foreground = false;
   bool check_only = false;
+  std::optional<std::chrono::seconds> wait_for_source;
   bool nonempty = false;
   bool allow_other = false;
   bool direct_io = false;

@@ -79,19 +79,17 @@ int milliseconds_until(BoundedTask::Clock::time_point deadline) {
   return static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
 }
 
-/// All that comes until the other end is closed; nothing if that takes too long.
-std::optional<std::string> read_all(int pipe, BoundedTask::Clock::time_point deadline) {
-  std::string bytes;
+/// Adds all that comes until the other end is closed. @return false if that takes too long.
+bool read_all(int pipe, BoundedTask::Clock::time_point deadline, std::string& bytes) {
   std::array<char, 4096> buffer{};
   for (;;) {
     pollfd poll_fd{.fd = pipe, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&poll_fd, 1, milliseconds_until(deadline));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return {};
+    if (ready <= 0) return false;
     const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return {};
-    if (count == 0) return bytes;
+    if (count <= 0) return true;
     bytes.append(buffer.data(), static_cast<std::size_t>(count));
   }
 }
@@ -116,7 +114,10 @@ BoundedTask::BoundedTask(const std::function<TaskResult()>& work) {
 }
 
 BoundedTask::BoundedTask(BoundedTask&& other) noexcept
-    : child_(std::exchange(other.child_, -1)), pipe_(std::exchange(other.pipe_, -1)) {}
+    : child_(std::exchange(other.child_, -1)),
+      pipe_(std::exchange(other.pipe_, -1)),
+      bytes_(std::move(other.bytes_)),
+      has_ended_(other.has_ended_) {}
 
 BoundedTask::~BoundedTask() {
   if (pipe_ >= 0) ::close(pipe_);
@@ -127,13 +128,13 @@ BoundedTask::~BoundedTask() {
 }
 
 std::optional<TaskResult> BoundedTask::wait_until(Clock::time_point deadline) {
-  const auto bytes = read_all(pipe_, deadline);
+  has_ended_ = read_all(pipe_, deadline, bytes_);
   TaskResult result;
-  if (!bytes || bytes->size() < sizeof(result.error)) return {};
+  if (!has_ended_ || bytes_.size() < sizeof(result.error)) return {};
   ::waitpid(child_, nullptr, 0);  // it has closed its end, so it is ending
   child_ = -1;
-  std::memcpy(&result.error, bytes->data(), sizeof(result.error));
-  result.text = bytes->substr(sizeof(result.error));
+  std::memcpy(&result.error, bytes_.data(), sizeof(result.error));
+  result.text = bytes_.substr(sizeof(result.error));
   return result;
 }
 

@@ -30,12 +30,17 @@ class BoundedTask {
   BoundedTask& operator=(const BoundedTask&) = delete;
   ~BoundedTask();
 
-  /// Its result; nothing if it is not there by then, or if the child was ended. To be called once.
+  /// Its result; nothing if it is not there by then, or if the child was ended. To be called again
+  /// only if it has not ended.
   std::optional<TaskResult> wait_until(Clock::time_point deadline);
+  /// Whether the child is gone, or about to be.
+  bool has_ended() const noexcept { return has_ended_; }
 
  private:
   pid_t child_ = -1;
   int pipe_ = -1;
+  std::string bytes_;  ///< that have come so far
+  bool has_ended_ = false;
 };
 
 }  // namespace reshardfs

@@ -28,21 +28,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-/// The kernel writes space, tab, newline, '#' and backslash as \ooo.
-std::string unescape(std::string_view field) {
-  std::string text;
-  for (std::size_t i = 0; i < field.size(); ++i) {
-    constexpr std::size_t kDigits = 3;
-    const std::string_view digits = field.substr(i + 1, kDigits);
-    const auto character = digits.size() == kDigits && field[i] == '\\'
-                               ? parse_number<unsigned>(digits, 8)
-                               : std::nullopt;
-    text += character ? static_cast<char>(*character) : field[i];
-    if (character) i += kDigits;
-  }
-  return text;
-}
-
 /// "36 35 98:0 /root /mountpoint rw,noatime master:1 - ext3 /dev/root rw": after the sixth field
 /// come any number of optional ones, then a lone "-".
 std::optional<MountEntry> parse_line(std::string_view line) {
@@ -56,9 +41,9 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   if (!id) return {};
   entry.id = *id;
   entry.device = fields[2];
-  entry.mountpoint = unescape(fields[4]);
-  entry.type = unescape(dash[1]);
-  entry.source = unescape(dash[2]);
+  entry.mountpoint = unescape_mount_field(fields[4]);
+  entry.type = unescape_mount_field(dash[1]);
+  entry.source = unescape_mount_field(dash[2]);
   return entry;
 }
 
@@ -71,6 +56,20 @@ std::vector<MountEntry> read_mount_table() {
 }
 
 }  // namespace
+
+std::string unescape_mount_field(std::string_view field) {
+  std::string text;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    constexpr std::size_t kDigits = 3;
+    const std::string_view digits = field.substr(i + 1, kDigits);
+    const auto character = digits.size() == kDigits && field[i] == '\\'
+                               ? parse_number<unsigned>(digits, 8)
+                               : std::nullopt;
+    text += character ? static_cast<char>(*character) : field[i];
+    if (character) i += kDigits;
+  }
+  return text;
+}
 
 std::vector<MountEntry> parse_mount_table(std::string_view text) {
   std::vector<MountEntry> entries;

@@ -21,6 +21,10 @@ struct MountEntry {
   std::string source;
 };
 
+/// A field of such a list, or of fstab(5), where space, tab, newline, '#' and backslash are written
+/// as \ooo.
+std::string unescape_mount_field(std::string_view field);
+
 /// @param text in the format of /proc/self/mountinfo (see proc(5)); other lines are ignored.
 std::vector<MountEntry> parse_mount_table(std::string_view text);
 

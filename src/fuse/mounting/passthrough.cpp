@@ -17,6 +17,10 @@
 
 namespace reshardfs {
 
+bool is_passthrough_built() noexcept {
+  return RESHARDFS_PASSTHROUGH != 0;
+}
+
 #if RESHARDFS_PASSTHROUGH
 
 bool want_passthrough(fuse_conn_info& connection) noexcept {

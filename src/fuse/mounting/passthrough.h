@@ -11,6 +11,9 @@
 
 namespace reshardfs {
 
+/// Whether libfuse was recent enough when the program was built.
+bool is_passthrough_built() noexcept;
+
 /// Call this while INIT is being answered: asks the kernel for passthrough.
 /// @return whether it can.
 bool want_passthrough(fuse_conn_info& connection) noexcept;
