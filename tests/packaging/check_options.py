@@ -20,7 +20,7 @@ FOREIGN = {
     "loader": "Megatron-LM", "saver": "Megatron-LM", "take-over": "between two processes of a mount",
     "create-namespace": "helm", "set": "helm", "namespace": "kubectl", "from-file": "kubectl", "dry-run": "kubectl",
     "filename": "kubectl", "ignore-daemonsets": "kubectl", "keep": "hand_over.py",
-    "check": "package.sh", "for": "package.sh",
+    "check": "package.sh", "allow-downgrades": "apt", "for": "package.sh",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
 }
 
