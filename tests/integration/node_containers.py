@@ -68,18 +68,34 @@ def become_a_node() -> None:
     _mount("none", "/", MS_REC | MS_PRIVATE)
 
 
+# In the namespaces of a container.
+_IN_PLACE = '''
+node=$0
+mount -t tmpfs none /run
+mkdir /run/reshardfs
+mount --rbind "$node" /run/reshardfs
+exec "$@"
+'''
+
+
+def as_user(user: int) -> list[str]:
+    """Begins a command line. Root is privileged."""
+    if user == 0:
+        return []
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+            "--no-new-privs", "--"]
+
+
 class Container:
     """A process that is the first one of its namespaces."""
 
-    def __init__(self, words: list[str], *, both_ways: bool = False, user: int = 0) -> None:
-        inner = [] if user == 0 else [
-            "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all",
-            "--bounding-set=-all", "--no-new-privs", "--"]
+    def __init__(self, words: list[str], shared: Path, *, both_ways: bool = False, user: int = 0) -> None:
+        """@param shared the directory of the node that is its /run/reshardfs"""
         # What Kubernetes calls Bidirectional and HostToContainer.
         propagation = "unchanged" if both_ways else "slave"
         self.outer = subprocess.Popen(
             ["unshare", "--mount", f"--propagation={propagation}", "--pid", "--fork", "--kill-child",
-             "--ipc", "--net", "--uts", *inner, *words],
+             "--ipc", "--net", "--uts", "sh", "-ec", _IN_PLACE, str(shared), *as_user(user), *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def first_process(self) -> int:
@@ -96,6 +112,11 @@ class Container:
     def ended(self) -> tuple[int, str]:
         _, said = self.outer.communicate(timeout=SECONDS)
         return self.outer.returncode, said.decode()
+
+    def run(self, words: list[str], user: int) -> int:
+        """As a probe does, beside its process. @return the exit code."""
+        return subprocess.run(["nsenter", f"--target={self.first_process()}", "--mount", "--pid", *as_user(user), *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=SECONDS).returncode
 
     def kill(self) -> None:
         """All of it, unless it has ended."""
@@ -123,24 +144,28 @@ class Node:
         self.containers: list[Container] = []
 
     def _run(self, words: list[str], *, both_ways: bool = False, user: int = 0) -> Container:
-        container = Container(words, both_ways=both_ways, user=user)
+        container = Container(words, self.shared, both_ways=both_ways, user=user)
         self.containers.append(container)
         return container
 
     def helper(self, *options: str) -> Container:
-        """Of the DaemonSet."""
-        return self._run([sys.executable, "-B", str(HELPER / "hand_over.py"), f"--uid={SIDECAR}",
-                          f"--gid={SIDECAR}", *options, str(self.mountpoint), str(self.socket)],
-                         both_ways=True)
+        """With the names of the DaemonSet."""
+        return self.helper_with([f"--uid={SIDECAR}", f"--gid={SIDECAR}", *options, "/run/reshardfs/mnt",
+                                 "/run/reshardfs/s/fuse.sock"])
+
+    def helper_with(self, arguments: list[str]) -> Container:
+        return self._run([sys.executable, "-B", str(HELPER / "hand_over.py"), *arguments], both_ways=True)
 
     def sidecar(self) -> Container:
-        return self._run([str(self.directory / "reshardfs"), "mount", str(self.source), "--foreground",
-                          f"--fuse-socket={self.socket}"], user=SIDECAR)
+        return self.sidecar_with(["mount", str(self.source), "--foreground", "--fuse-socket=/run/reshardfs/s/fuse.sock"])
+
+    def sidecar_with(self, arguments: list[str]) -> Container:
+        return self._run([str(self.directory / "reshardfs"), *arguments], user=SIDECAR)
 
     def reader(self) -> Container:
         self.count.write_text("0")
         self.count.chmod(0o666)
-        return self._run([sys.executable, "-B", "-c", READS, str(self.mountpoint / FILE), str(self.source),
+        return self._run([sys.executable, "-B", "-c", READS, f"/run/reshardfs/mnt/{FILE}", str(self.source),
                           str(self.count)], user=READER)
 
     def wait_for_reads(self, reader: Container, more: int = 20) -> None:

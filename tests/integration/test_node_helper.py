@@ -9,9 +9,13 @@ import shutil
 import signal
 import sys
 import unittest
+from pathlib import Path
+from types import ModuleType
 
 from mounted import SKIP, is_mounted, run_unittests, wait_until
-from node_containers import SECONDS, Container, Node, become_a_node, node
+from node_containers import READER, SECONDS, SIDECAR, Container, Node, become_a_node, node
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "packaging/deploy/kubernetes"
 
 KEEPS = ("--keep", "--make-directories")
 
@@ -115,6 +119,43 @@ class NodeHelper(unittest.TestCase):
             place.wait_for_mount(False)
             self.assert_ended(helper, signal.SIGTERM)
 
+    def test_the_manifests_as_they_are(self) -> None:
+        """Their commands, configuration and probes, with another source."""
+        yaml = import_yaml(self)
+        (daemon_set,) = yaml.safe_load_all((MANIFESTS / "helper/helper.yaml").read_text())
+        (deployment,) = yaml.safe_load_all((MANIFESTS / "reader/reader.yaml").read_text())
+        (helper_container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+        pod = deployment["spec"]["template"]["spec"]
+        (sidecar_container,), (application,) = pod["initContainers"], pod["containers"]
+        self.assertEqual(sidecar_container["securityContext"]["runAsUser"], SIDECAR)
+        with node() as place:
+            configuration = place.directory / "reshardfs.toml"
+            text = (MANIFESTS / "overlays/volume/reshardfs.toml").read_text()
+            text = text.replace('"/data/ckpt"', f'"{place.source}"').replace('src-strategy = "/data/train.ckpt"\n', "")
+            configuration.write_text(text.replace('dst-strategy = "tp=4"\n', ""))
+            helper = place.helper_with(helper_container["args"])
+            sidecar = place.sidecar_with([str(configuration) if word == "/etc/reshardfs/reshardfs.toml" else word
+                                          for word in sidecar_container["args"]])
+            place.wait_for_mount(True)
+            reader = place.reader()
+            place.wait_for_reads(reader)
+            ready = sidecar_container["startupProbe"]["exec"]["command"]
+            self.assertEqual(ready, sidecar_container["readinessProbe"]["exec"]["command"])
+            self.assertEqual(sidecar.run([str(place.directory / ready[0]), *ready[1:]], SIDECAR), 0)
+            # The application has the directory in another place.
+            looks = [word.replace("/models/", "/run/reshardfs/")
+                     for word in application["readinessProbe"]["exec"]["command"]]
+            self.assertEqual(reader.run(looks, READER), 0)
+            self.assertEqual(helper.run(helper_container["readinessProbe"]["exec"]["command"], 0), 0)
+            # Nobody but the sidecar's user reaches the socket.
+            self.assertNotEqual(reader.run(["ls", "/run/reshardfs/s"], READER), 0)
+            self.assert_ended(helper, signal.SIGTERM)
+            place.wait_for_reads(reader)
+            self.assertEqual(place.stop_reader(reader), (0, ""))
+            self.assert_ended(sidecar, signal.SIGTERM)
+            self.assertNotEqual(place.helper_with(helper_container["args"]).outer.pid, 0)
+            place.wait_for_mount(False)
+
     def test_without_keeping_the_reader_notices(self) -> None:
         """That the reader of these tests does notice a mount that goes away."""
         with node() as place:
@@ -125,6 +166,14 @@ class NodeHelper(unittest.TestCase):
             self.assertNotEqual(code, 0)
             self.assertIn("Error", said)
             self.assertEqual(sidecar.ended()[0], 0)
+
+
+def import_yaml(test: unittest.TestCase) -> ModuleType:
+    try:
+        import yaml
+    except ImportError:
+        test.skipTest("python3-yaml is not installed")
+    return yaml
 
 
 def why_not() -> str | None:

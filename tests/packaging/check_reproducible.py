@@ -105,6 +105,8 @@ def bill_problems(package: Path, schema: dict[str, object], name: str, needed: s
     provided = printed("dpkg-query", "-W", "-f=${Provides}\n", *installed) if installed else ""
     there = related.keys() | set(re.findall(r"[a-z0-9][a-z0-9+.-]+", re.sub(r"\(.*?\)", "", provided)))
     depends = printed("dpkg-deb", "-f", package, "Depends").replace("\n", "")
+    if "libstdc++6" in depends and "STATIC_LINK" in related.values():
+        yield "its bill of materials has static libraries, but it needs the shared ones"
     for library in re.findall(r"(?:^|, )([a-z0-9][a-z0-9+.-]+)", depends):
         if library not in there and not library.endswith("reshardfs"):
             yield f"its bill of materials lacks {library}, on which it depends"
