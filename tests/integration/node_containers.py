@@ -181,7 +181,9 @@ class Node:
 
     def wait_for_mount(self, there: bool) -> None:
         """On the node itself."""
-        assert wait_until(lambda: is_mounted(self.mountpoint) == there, SECONDS), f"mounted: {not there}"
+        if not wait_until(lambda: is_mounted(self.mountpoint) == there, SECONDS):
+            ended = [container.ended() for container in self.containers if container.outer.poll() is not None]
+            raise AssertionError(f"mounted: {not there}; containers that have ended: {ended}")
 
 
 @contextlib.contextmanager

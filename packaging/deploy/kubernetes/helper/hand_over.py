@@ -61,21 +61,25 @@ def alone(path: str) -> Iterator[None]:
 @contextlib.contextmanager
 def listening(path: str, user: int, group: int) -> Iterator[socket.socket]:
     """A socket that `user` and root may connect to. One that was left at `path` is replaced."""
+    # It gets its name when it is ready: a daemon that connects is never refused.
+    made = path + ".new"
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+        os.unlink(made)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             mask = os.umask(0o177)
             try:
-                listener.bind(path)
+                listener.bind(made)
             finally:
                 os.umask(mask)
-            os.chown(path, user, group)
+            os.chown(made, user, group)
             listener.listen()
+            os.rename(made, path)
             yield listener
     finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        for name in (made, path):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
 
 
 def is_served(mountpoint: str) -> bool:
