@@ -13,7 +13,10 @@ maintainer=(-U RESHARDFS_MAINTAINER)
 if [ -n "${DEBEMAIL-}" ]; then
   maintainer=("-DRESHARDFS_MAINTAINER=${DEBFULLNAME-The reshardfs authors} <$DEBEMAIL>")
 fi
-# The same sources give the same packages.
+# Of directories in the packages.
+umask 022
+# The same sources give the same packages, wherever they are. It has an effect on a build that begins here.
+export CXXFLAGS=${CXXFLAGS--ffile-prefix-map=$PWD=.}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 # The prefix decides on Debian's directories. It is put back, so that 'cmake --install' never writes

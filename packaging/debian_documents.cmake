@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by CPack on what it has staged: Debian wants manuals and changelogs compressed, and a
-# changelog of its own and a copyright file in the documents of every package.
+# changelog of its own and a copyright file in the documents of every package. Each package gets its bill of
+# materials, too.
 set(debian_dir ${CMAKE_CURRENT_LIST_DIR}/debian)
 set(mode FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 # Of SOURCE_DATE_EPOCH, if that is set.
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+
+# bill_of_materials(component name file): of the products that the package has.
+function(bill_of_materials component name file)
+  set(words --version ${CPACK_PACKAGE_VERSION} --build ${CPACK_RESHARDFS_BUILD} --inside ${name})
+  if(component STREQUAL "runtime")
+    list(APPEND words --target bin/reshardfs --depends "${CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS}")
+  elseif(component STREQUAL "python")
+    file(GLOB module RELATIVE ${CPACK_RESHARDFS_BUILD} ${CPACK_RESHARDFS_BUILD}/python/reshardfs/_core*.so)
+    list(APPEND words --target ${module} --depends "${CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS}")
+  endif()
+  execute_process(COMMAND ${CPACK_RESHARDFS_PYTHON} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/package/sbom.py ${words} ${file}
+                  COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
 
 foreach(package "runtime;reshardfs" "dev;libreshardfs-dev" "python;python3-reshardfs")
   list(GET package 0 component)
@@ -30,6 +44,7 @@ foreach(package "runtime;reshardfs" "dev;libreshardfs-dev" "python;python3-resha
   if(EXISTS "${share}/doc/${name}/CHANGELOG.md")
     file(RENAME "${share}/doc/${name}/CHANGELOG.md" "${share}/doc/${name}/changelog")
   endif()
+  bill_of_materials(${component} ${name} "${share}/doc/${name}/${name}.spdx.json")
   file(REMOVE "${share}/doc/${name}/LICENSE")  # the copyright file names Debian's copy
   file(GLOB documents "${share}/man/man?/*.?" "${share}/doc/${name}/changelog*")
   foreach(document IN LISTS documents)

@@ -85,7 +85,8 @@ make_packages() {
   copy_sources "$folder"
   say "making ${kinds[*]} for $suite"
   local command=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TZ=UTC
-    "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH" "RESHARDFS_URL=${RESHARDFS_URL-}")
+    "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH" "RESHARDFS_URL=${RESHARDFS_URL-}"
+    "RESHARDFS_REVISION=$RESHARDFS_REVISION")
   [ -z "${DEBEMAIL-}" ] || command+=("DEBEMAIL=$DEBEMAIL" "DEBFULLNAME=${DEBFULLNAME-The reshardfs authors}")
   if [ -n "$root" ]; then
     # What is mounted for it goes with its namespace.
@@ -117,6 +118,9 @@ parse_arguments "$@"
 umask 022
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
+# The commit, for the image; with changes that are not committed, it is of none.
+RESHARDFS_REVISION=''
+[ -n "$(git status --porcelain 2>&1)" ] || RESHARDFS_REVISION=$(git rev-parse HEAD)
 in_clean_systems=''
 [ "${#suites[@]}" -eq 0 ] || in_clean_systems=yes
 [ -n "$in_clean_systems" ] || suites=("$here")

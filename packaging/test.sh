@@ -16,11 +16,13 @@ build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON \
 
 problem=$(fuse_problem)
 [ -z "$problem" ] || say "tests that mount will be skipped: $problem"
-# One of the readers that the formats are tested with. It is from the npm registry, so that its test
-# is skipped where npm is not, or cannot reach it.
+# One of the readers that the formats are tested with, and the models of Kubernetes' API. They are from the npm
+# registry, so that their tests are skipped where npm is not, or cannot reach it.
 if command -v npm >/dev/null && command -v node >/dev/null; then
-  npm install --silent --no-audit --no-fund --prefix build/npm @huggingface/hub@2.17.5 >/dev/null 2>&1 ||
-    say "npm could not install @huggingface/hub: its test will be skipped"
+  for package in @huggingface/hub@2.17.5 @kubernetes/client-node@2.0.1; do
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix build/npm "$package" >/dev/null 2>&1 ||
+      say "npm could not install $package: its test will be skipped"
+  done
   RESHARDFS_NODE_MODULES=$PWD/build/npm/node_modules
   export RESHARDFS_NODE_MODULES
 fi

@@ -39,7 +39,8 @@ def headers(build: Path, target: str) -> frozenset[str]:
 def archives(build: Path, target: str) -> list[Path]:
     """Static libraries from outside of the build that a target is linked with."""
     found = [Path(name) for name in inputs(build, target) if name.startswith("/") and name.endswith(".a")]
-    found = [path for path in found if not path.is_relative_to(build)]
+    # Those that glibc has for programs from before it was one library have nothing in them.
+    found = [path for path in found if not path.is_relative_to(build) and path.stat().st_size > len("!<arch>\n")]
     if found:  # static.cmake then has the compiler's, too
         found.append(Path(printed("g++", "-print-file-name=libstdc++.a").strip()).resolve())
     return found

@@ -18,11 +18,12 @@ mkdir -p "$work" "$2"
 package=$(echo build/deb/reshardfs_*.deb)
 depends=$(dpkg-deb -f "$package" Depends | sed -E 's/ *\([^)]*\)//g; s/, */,/g')
 user='--uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin --no-log-init'
-# As in Debian's slim images: no documents but licences. The package's user is the one of the Containerfile.
+# As in Debian's slim images: no documents but licences, and bills of materials, of the package and of all. The package's user is the one of the Containerfile.
 say "making the root file system of the image"
 # shellcheck disable=SC2016  # the hooks' shells replace them
 mmdebstrap --mode=root --variant=minbase --include="ca-certificates,$depends" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+  --dpkgopt='path-include=/usr/share/doc/reshardfs/*.spdx.json' \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/info/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' \
   --customize-hook="copy-in $package /" \
@@ -32,6 +33,8 @@ mmdebstrap --mode=root --variant=minbase --include="ca-certificates,$depends" \
   --customize-hook="printf '%s\n' 'deb http://deb.debian.org/debian $suite main' \
                     'deb http://deb.debian.org/debian $suite-updates main' \
                     'deb http://deb.debian.org/debian-security $suite-security main' >\"\$1/etc/apt/sources.list\"" \
+  --customize-hook="/usr/bin/python3 -B $PWD/packaging/package/sbom.py --version $1 --root \"\$1\" \
+                    --inside reshardfs-image \"\$1/usr/share/doc/reshardfs/image.spdx.json\"" \
   --customize-hook='rm -f "$1"/etc/passwd- "$1"/etc/group- "$1"/etc/shadow- "$1"/etc/gshadow- "$1"/etc/sub?id-
                     rm -rf "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap' \
   "$suite" "$work/root.tar" - < <(debian_sources deb) >"$work/log" 2>&1 ||

@@ -84,6 +84,8 @@ def main() -> None:
     labels = LABELS | {"version": given.version, "created": created}
     if url := os.environ.get("RESHARDFS_URL"):
         labels |= {"url": url, "source": url}
+    if revision := os.environ.get("RESHARDFS_REVISION"):
+        labels["revision"] = revision
     labels = {f"org.opencontainers.image.{name}": value for name, value in labels.items()}
     with tempfile.TemporaryDirectory(dir=given.image.parent) as temporary:
         layout = Layout(Path(temporary, "layout"))

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a package's bill of materials beside it, as PACKAGE.spdx.json (SPDX 2.3):
+"""Writes a package's bill of materials (SPDX 2.3), beside it as PACKAGE.spdx.json, or as a file that goes into it:
 
     sbom.py --version VERSION --build BUILD [--target TARGET] [--root DIR] PACKAGE
+    sbom.py --version VERSION --build BUILD [--target TARGET] [--depends LIST] [--root DIR] --inside NAME OUT
 
 It lists what is inside the package and what the package needs, as dpkg knows it. --target is the product of
-BUILD that the package has; --root a system of Debian that it contains, all of whose packages are listed.
+BUILD that the package has; --root a system of Debian that it contains, all of whose packages are listed;
+--depends are packages that it needs and that no product shows. What goes into a package has no sum of it, and
+none from apt's lists, which differ from machine to machine.
 """
 
 from __future__ import annotations
@@ -41,22 +44,24 @@ def supplier(maintainer: str) -> str:
 class Document:
     """Packages, and how they relate."""
 
-    def __init__(self, artefact: Path, version: str) -> None:
-        digest = hashlib.sha256(artefact.read_bytes()).hexdigest()
-        # The same package has the same document.
-        space = uuid.uuid5(uuid.NAMESPACE_URL, f"{artefact.name}?sha256={digest}")
+    def __init__(self, name: str, version: str, artefact: Path | None) -> None:
+        """@param artefact None: the document goes into it."""
         moment = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
+        self.inside = artefact is None
         self.main = identifier("Package-reshardfs")
-        self.packages: dict[str, dict[str, Any]] = {self.main: {
-            "SPDXID": self.main, "name": "reshardfs", "versionInfo": version, "packageFileName": artefact.name,
+        own: dict[str, Any] = {
+            "SPDXID": self.main, "name": "reshardfs", "versionInfo": version,
             "supplier": "Organization: The reshardfs authors", "downloadLocation": UNKNOWN, "filesAnalyzed": False,
-            "checksums": [{"algorithm": "SHA256", "checksumValue": digest}],
-            "licenseConcluded": UNKNOWN, "licenseDeclared": "Apache-2.0", "copyrightText": COPYRIGHT}}
+            "licenseConcluded": UNKNOWN, "licenseDeclared": "Apache-2.0", "copyrightText": COPYRIGHT}
+        if artefact is not None:
+            own["packageFileName"] = artefact.name
+            own["checksums"] = [{"algorithm": "SHA256",
+                                 "checksumValue": hashlib.sha256(artefact.read_bytes()).hexdigest()}]
+        self.packages: dict[str, dict[str, Any]] = {self.main: own}
         self.of_archive: dict[Package, str] = {}
         self.relations: set[tuple[str, str, str]] = {("SPDXRef-DOCUMENT", "DESCRIBES", self.main)}
         self.head = {
-            "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": artefact.name,
-            "documentNamespace": f"https://spdx.org/spdxdocs/{artefact.name}-{space}",
+            "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": name,
             "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", moment),
                              "creators": ["Organization: The reshardfs authors", "Tool: packaging/package/sbom.py"]}}
 
@@ -90,12 +95,19 @@ class Document:
         self.relations.add((to, kind, self.main) if kind.endswith("_OF") else (self.main, kind, to))
 
     def text(self) -> str:
-        for package, digest in debian_facts.digests_in_archive(self.of_archive).items():
-            self.packages[self.of_archive[package]]["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest}]
-        whole = self.head | {
+        if not self.inside:
+            for package, digest in debian_facts.digests_in_archive(self.of_archive).items():
+                self.packages[self.of_archive[package]]["checksums"] = [
+                    {"algorithm": "SHA256", "checksumValue": digest}]
+        content = {
             "packages": [self.packages[place] for place in sorted(self.packages)],
             "relationships": [{"spdxElementId": a, "relationshipType": kind, "relatedSpdxElement": b}
                               for a, kind, b in sorted(self.relations)]}
+        # The same package has the same document.
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        space = uuid.uuid5(uuid.NAMESPACE_URL, f"{self.head['name']}?sha256={digest}")
+        whole = {**self.head, **content,
+                 "documentNamespace": f"https://spdx.org/spdxdocs/{self.head['name']}-{space}"}
         return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
@@ -121,9 +133,12 @@ def add_product(document: Document, build: Path, target: str) -> None:
         document.relate("OPTIONAL_DEPENDENCY_OF" if static else "DEPENDS_ON", document.binary(package))
 
 
-def add_dependencies(document: Document, deb: Path) -> None:
-    """What the package's own dependencies name."""
-    depends = subprocess.run(["dpkg-deb", "-f", str(deb), "Depends"], check=True, capture_output=True, text=True).stdout
+def dependencies_of(deb: Path) -> str:
+    return subprocess.run(["dpkg-deb", "-f", str(deb), "Depends"], check=True, capture_output=True, text=True).stdout
+
+
+def add_dependencies(document: Document, depends: str) -> None:
+    """What a field Depends names."""
     names = sorted(set(re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]+)", depends)))
     for package in debian_facts.packages(names):
         if not package.name.endswith("reshardfs"):
@@ -135,19 +150,22 @@ def main() -> None:
     parser.add_argument("--version", required=True)
     parser.add_argument("--build", type=Path)
     parser.add_argument("--target", action="append", default=[])
+    parser.add_argument("--depends", default="")
     parser.add_argument("--root", type=Path)
-    parser.add_argument("package", type=Path)
+    parser.add_argument("--inside", metavar="NAME")
+    parser.add_argument("path", type=Path, metavar="PACKAGE | OUT")
     given = parser.parse_args()
-    document = Document(given.package, given.version)
+    document = Document(given.inside or given.path.name, given.version, None if given.inside else given.path)
     for target in given.target:
         add_product(document, given.build.resolve(), target)
-    if given.package.suffix == ".deb":
-        add_dependencies(document, given.package)
+    is_deb = not given.inside and given.path.suffix == ".deb"
+    add_dependencies(document, dependencies_of(given.path) if is_deb else given.depends)
     if given.root:
         for package in debian_facts.packages(root=given.root):
             if package.name != "reshardfs":
                 document.relate("CONTAINS", document.binary(package))
-    given.package.with_name(given.package.name + ".spdx.json").write_text(document.text())
+    out = given.path if given.inside else given.path.with_name(given.path.name + ".spdx.json")
+    out.write_text(document.text())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/aws_credentials.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -23,6 +26,7 @@ constexpr std::size_t kMaxCredentials = 1 << 20;
 /// Keys are made anew before they end, so that no request meets the end.
 constexpr std::chrono::minutes kMargin{5};
 constexpr std::chrono::minutes kShortest{1};
+constexpr std::int64_t kTick = 2;  // seconds
 
 /// @return nothing if there is no such file.
 std::optional<std::string> text_of(const std::filesystem::path& path) {
@@ -45,31 +49,45 @@ std::string value_of(const Section& section, const std::string& key) {
   return found == section.end() ? "" : found->second;
 }
 
-/// The profile's keys of both files; those of the credentials file win.
-Section profile_of(const std::string& profile, bool asked_for, const Environment& environment) {
+AwsFiles files_of(const Environment& environment) {
   const std::filesystem::path home = environment("HOME").value_or("");
-  const auto path = [&](const char* variable, const char* name) {
+  const auto path = [&](const char* variable, const char* name) -> std::filesystem::path {
     const auto given = environment(variable);
-    return given ? std::filesystem::path(*given) : home / ".aws" / name;
+    const auto file = given ? std::filesystem::path(*given) : home / ".aws" / name;
+    return file.is_absolute() ? file : "";
   };
-  Section section;
-  bool found = false;
-  for (const auto& file :
-       {path("AWS_SHARED_CREDENTIALS_FILE", "credentials"), path("AWS_CONFIG_FILE", "config")}) {
-    const auto text = file.is_absolute() ? text_of(file) : std::nullopt;
+  return {path("AWS_SHARED_CREDENTIALS_FILE", "credentials"), path("AWS_CONFIG_FILE", "config")};
+}
+
+/// The profile's values of both files; those of the credentials file win.
+/// @return nothing if neither has it.
+std::optional<Section> section_of(const std::string& profile, const AwsFiles& files) {
+  std::optional<Section> section;
+  for (const auto& file : files) {
+    const auto text = file.empty() ? std::nullopt : text_of(file);
     if (!text) continue;
     IniSections sections = parse_ini(*text);
     const auto own = sections.find(profile);
     if (own == sections.end()) continue;
-    found = true;
-    section.merge(own->second);
+    if (!section) section.emplace();
+    section->merge(own->second);
   }
-  if (!found && asked_for) {
+  return section;
+}
+
+Section profile_of(const std::string& profile, bool asked_for, const AwsFiles& files) {
+  auto section = section_of(profile, files);
+  if (!section && asked_for) {
     throw Error(ErrorKind::kMissing,
                 "AWS's configuration has no profile '" + printable(profile) + "'")
         .hint("see ~/.aws/credentials and ~/.aws/config");
   }
-  return section;
+  return std::move(section).value_or(Section{});
+}
+
+AwsKeys keys_of(const Section& section) {
+  return {value_of(section, "aws_access_key_id"), value_of(section, "aws_secret_access_key"),
+          value_of(section, "aws_session_token")};
 }
 
 }  // namespace
@@ -120,7 +138,8 @@ AwsConfiguration aws_configuration(const S3Settings& settings, const Environment
       settings.profile.empty() ? first({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}) : settings.profile;
   const bool asked_for = !out.profile.empty();
   if (!asked_for) out.profile = "default";
-  const Section section = profile_of(out.profile, asked_for, environment);
+  const AwsFiles files = files_of(environment);
+  const Section section = profile_of(out.profile, asked_for, files);
   const auto choose = [&](const std::string& setting, std::initializer_list<const char*> names,
                           const char* key) {
     if (!setting.empty()) return setting;
@@ -141,8 +160,8 @@ AwsConfiguration aws_configuration(const S3Settings& settings, const Environment
             first({"AWS_SESSION_TOKEN"})};
   }
   if (keys.id.empty() && keys.secret.empty()) {
-    keys = {value_of(section, "aws_access_key_id"), value_of(section, "aws_secret_access_key"),
-            value_of(section, "aws_session_token")};
+    keys = keys_of(section);
+    if (!keys.id.empty()) out.key_files = files;
   }
   if (keys.id.empty() != keys.secret.empty()) {
     throw Error(ErrorKind::kUsage, keys.id.empty() ? "there is a secret access key without its ID"
@@ -162,11 +181,43 @@ AwsConfiguration aws_configuration(const S3Settings& settings, const Environment
   return out;
 }
 
+// Without stamps: what the files have is read once more, in case they have changed meanwhile.
 AwsCredentials::AwsCredentials(AwsConfiguration configuration)
-    : configuration_(std::move(configuration)) {}
+    : configuration_(std::move(configuration)), keys_(configuration_.keys), stamps_{} {}
+
+AwsCredentials::Stamps AwsCredentials::stamps_of(const AwsFiles& files) noexcept {
+  Stamps out{};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    struct stat status {};
+    if (files[i].empty() || ::stat(files[i].c_str(), &status) != 0) continue;
+    out[i] = {.device = status.st_dev,
+              .inode = status.st_ino,
+              .seconds = status.st_mtim.tv_sec,
+              .nanoseconds = status.st_mtim.tv_nsec,
+              .size = status.st_size};
+  }
+  return out;
+}
+
+void AwsCredentials::read_again() {
+  const Stamps now = stamps_of(configuration_.key_files);
+  if (now == stamps_) return;
+  const auto section = section_of(configuration_.profile, configuration_.key_files);
+  AwsKeys keys = section ? keys_of(*section) : AwsKeys{};
+  // A file that is being written, or has gone, is looked at again for the next request.
+  if (keys.id.empty() || keys.secret.empty()) return;
+  keys_ = std::move(keys);
+  // Within a tick of its clock, a file system gives two versions of a file the same time.
+  const std::int64_t latest = std::max(now[0].seconds, now[1].seconds);
+  stamps_ = latest + kTick < ::time(nullptr) ? now : Stamps{};
+}
 
 std::optional<AwsKeys> AwsCredentials::get() {
-  if (configuration_.keys) return configuration_.keys;
+  if (configuration_.keys) {
+    const std::scoped_lock lock(mutex_);
+    if (configuration_.key_files != AwsFiles{}) read_again();
+    return keys_;
+  }
   if (configuration_.token_file.empty() || configuration_.role.empty()) return std::nullopt;
   const std::scoped_lock lock(mutex_);
   if (std::chrono::system_clock::now() + kMargin >= expires_) exchange_token();

@@ -2,7 +2,9 @@
 /// Finds the credentials and the region for signing requests to S3, like AWS's own tools.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -25,12 +27,17 @@ IniSections parse_ini(const std::string& text);
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment process_environment();
 
-/// The parts of the configuration that do not expire.
+/// The file of credentials and that of the configuration, as absolute paths; a path is empty where
+/// none is looked for.
+using AwsFiles = std::array<std::filesystem::path, 2>;
+
+/// The configuration of a process, as it began.
 struct AwsConfiguration {
   std::string endpoint{};  ///< without a slash at its end
   std::string region{};
   std::string profile{};
   std::optional<AwsKeys> keys{};  ///< of the environment or a file
+  AwsFiles key_files{};           ///< where the profile's keys are, if `keys` are those
   std::filesystem::path ca_file{};
   /// To be exchanged for keys (AssumeRoleWithWebIdentity), if there are none.
   std::filesystem::path token_file{};
@@ -48,8 +55,9 @@ struct AwsConfiguration {
 ///         of a key alone, kIo.
 AwsConfiguration aws_configuration(const S3Settings& settings, const Environment& environment);
 
-/// The keys of the process, made anew before they expire.
-/// Every member function may be called from any number of threads at once.
+/// The keys of the process: made anew before they expire, and read again when a file that has them
+/// was changed or replaced. As long as what the files have now is no key, the last one stays. Every
+/// member function may be called from any number of threads at once.
 class AwsCredentials {
  public:
   explicit AwsCredentials(AwsConfiguration configuration);
@@ -60,10 +68,25 @@ class AwsCredentials {
   const AwsConfiguration& configuration() const noexcept { return configuration_; }
 
  private:
+  /// What shows that a file is another one, or was written; all zero if it is not there.
+  struct Stamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t seconds = 0;
+    std::int64_t nanoseconds = 0;
+    std::int64_t size = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  using Stamps = std::array<Stamp, 2>;
+
+  static Stamps stamps_of(const AwsFiles& files) noexcept;
+  void read_again();
   void exchange_token();
 
-  AwsConfiguration configuration_;
-  std::mutex mutex_;  // guards both below
+  const AwsConfiguration configuration_;
+  std::mutex mutex_;  // guards all below
+  std::optional<AwsKeys> keys_;
+  Stamps stamps_;
   AwsKeys exchanged_;
   std::chrono::system_clock::time_point expires_{};
 };

@@ -36,7 +36,7 @@ from mounted import (  # noqa: E402
 
 DATA = encode_checkpoint([Record("w", "Float32", (1000,), bytes(range(250)) * 16)])
 MS_RDONLY, MS_NOSUID, MS_NODEV = 1, 2, 4
-EXAMPLE = Path(__file__).resolve().parents[2] / "packaging/deploy/examples/mount_descriptor.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "packaging/deploy/kubernetes/helper/mount_descriptor.py"
 FILE = "rank_0/checkpoint_0.ckpt"
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-EXAMPLES = Path(__file__).resolve().parents[2] / "packaging/deploy/examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "packaging/deploy/kubernetes/helper"
 sys.path.insert(0, str(EXAMPLES))
 
 from ckpt_format import Record, encode_checkpoint  # noqa: E402

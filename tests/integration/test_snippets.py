@@ -224,8 +224,15 @@ class Commands(unittest.TestCase):
                              | {"config.json", "tokenizer.json"}, set(names))
 
 
+    def is_manifest(self, command: str) -> None:
+        """The directory that is named has a Kustomization, or a chart."""
+        for path in re.findall(r"packaging/deploy/\S+", command):
+            self.assertTrue(any((ROOT / path / name).exists() for name in ("kustomization.yaml", "Chart.yaml")), path)
+
+
 NOT_RUN = [
-    ("^packaging/deploy/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
+    ("^kubectl|^helm", "it needs a cluster", Commands.is_manifest),
+    ("^packaging/deploy/kubernetes/helper/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
     ("^packaging/", CHANGES_MACHINE, Commands.is_script),
     ("^podman build", "it needs the network, and Podman", Commands.is_recipe),
     ("^install -d", CHANGES_MACHINE, None),

@@ -71,8 +71,7 @@ def wanted_files(installer):
                 "lib/systemd/system-generators/reshardfs-generator", MANIFEST,
                 library + version, library + version.rsplit(".", 1)[0],
                 "share/bash-completion/completions/reshardfs", cache["RESHARDFS_ZSH_DIR"] + "/_reshardfs",
-                "share/fish/vendor_completions.d/reshardfs.fish",
-                documents + "examples/hand_over.py", documents + "examples/mount_descriptor.py")
+                "share/fish/vendor_completions.d/reshardfs.fish")
     yield from (f"{documents}examples/slurm/{name}" for name in ("export.sbatch", "prolog.sh", "epilog.sh"))
     yield from (documents + name for name in DOCUMENTS)
     yield from (f"{documents}{path.relative_to(root)}" for path in (root / "docs").rglob("*.*"))
@@ -80,10 +79,11 @@ def wanted_files(installer):
     yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in pages)
     yield "share/man/man1/reshardfs-mount.1"
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))
-    yield from (f"{documents}examples/kubernetes/{path.name}"
-                for path in (root / "packaging/deploy/kubernetes").iterdir())
     yield from (f"{documents}examples/{folder}/{path.name}" for folder in ("prometheus", "grafana")
                 for path in (root / "packaging/deploy" / folder).iterdir())
+    yield from (f"{documents}examples/{path.relative_to(root / 'packaging/deploy')}"
+                for path in (root / "packaging/deploy/kubernetes").rglob("*")
+                if not path.is_dir() and path.suffix != ".pyc")
     yield from (f"share/reshardfs/maps/{path.name}" for path in (root / "config/maps").glob("*.toml"))
 
 

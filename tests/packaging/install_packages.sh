@@ -93,6 +93,7 @@ nothing_left() {
 }
 
 check_deb() {
+  local name
   new_system deb
   cp "$packages"/*.deb "$work/deb/packages"
   # shellcheck disable=SC2016  # for that shell
@@ -104,6 +105,9 @@ check_deb() {
   # A minimal system keeps the pages, but has no man.
   in_system deb gzip -t /usr/share/man/man1/reshardfs.1.gz
   in_system deb test -s /usr/share/doc/reshardfs/copyright
+  for name in reshardfs libreshardfs-dev python3-reshardfs; do
+    in_system deb test -s "/usr/share/doc/$name/$name.spdx.json"
+  done
   in_system deb apt-get -q -y purge --autoremove reshardfs libreshardfs-dev python3-reshardfs >"$work/log" 2>&1 ||
     { cat "$work/log" >&2; die "'apt-get purge' failed (see above)"; }
   nothing_left deb
@@ -163,6 +167,7 @@ print(manifest["layers"][0]["digest"].replace(":", "/"))' "$work/image/layout")
   mv "$work/image/root" "$work/image-root"
   in_system image-root setpriv --reuid 10001 --regid 10001 --clear-groups reshardfs --version
   in_system image-root setpriv --reuid 10001 --regid 10001 --clear-groups id
+  in_system image-root test -s /usr/share/doc/reshardfs/reshardfs.spdx.json -a -s /usr/share/doc/reshardfs/image.spdx.json
 }
 
 [ "$(id -u)" -eq 0 ] || die "this needs root"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/aws_credentials.h"
 
+#include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -89,6 +90,48 @@ TEST_F(AwsCredentialsTest, FilesMayBeElsewhere) {
       dir.write("keys", "[p]\naws_access_key_id=K\naws_secret_access_key=k\n").string();
   variables["AWS_PROFILE"] = "p";
   EXPECT_EQ(configuration().keys->id, "K");
+}
+
+TEST_F(AwsCredentialsTest, KeysOfAFileAreReadAgainWhenItChanges) {
+  const auto file =
+      dir.write(".aws/credentials", "[default]\naws_access_key_id=A\naws_secret_access_key=a\n");
+  AwsCredentials credentials(configuration());
+  EXPECT_EQ(credentials.get()->id, "A");
+  // Replaced, as tools do, and Kubernetes for secrets.
+  const auto next = dir.write(
+      "next", "[default]\naws_access_key_id=B\naws_secret_access_key=b\naws_session_token=t\n");
+  std::filesystem::rename(next, file);
+  EXPECT_EQ(credentials.get()->id, "B");
+  EXPECT_EQ(credentials.get()->secret, "b");
+  EXPECT_EQ(credentials.get()->token, "t");
+  // Written in place, and of the same size.
+  dir.write(".aws/credentials", "[default]\naws_access_key_id=C\naws_secret_access_key=c\n");
+  EXPECT_EQ(credentials.get()->id, "C");
+  EXPECT_EQ(credentials.get()->token, "");
+  EXPECT_EQ(credentials.configuration().keys->id, "A");  // what the process began with
+}
+
+TEST_F(AwsCredentialsTest, WhatIsNoKeyDoesNotReplaceOne) {
+  const auto file = dir.write("keys", "[default]\naws_access_key_id=A\naws_secret_access_key=a\n");
+  variables["AWS_SHARED_CREDENTIALS_FILE"] = file.string();
+  AwsCredentials credentials(configuration());
+  for (const char* text :
+       {"", "[default]\naws_access_key_id=B\n", "[other]\naws_access_key_id=B\n"}) {
+    dir.write("keys", text);
+    EXPECT_EQ(credentials.get()->id, "A") << text;
+  }
+  std::filesystem::remove(file);
+  EXPECT_EQ(credentials.get()->id, "A");
+  dir.write("keys", "[default]\naws_access_key_id=B\naws_secret_access_key=b\n");
+  EXPECT_EQ(credentials.get()->id, "B");
+}
+
+TEST_F(AwsCredentialsTest, KeysOfTheEnvironmentStay) {
+  variables["AWS_ACCESS_KEY_ID"] = "E";
+  variables["AWS_SECRET_ACCESS_KEY"] = "e";
+  AwsCredentials credentials(configuration());
+  dir.write(".aws/credentials", "[default]\naws_access_key_id=F\naws_secret_access_key=f\n");
+  EXPECT_EQ(credentials.get()->id, "E");
 }
 
 TEST_F(AwsCredentialsTest, HalfAKeyIsRefused) {

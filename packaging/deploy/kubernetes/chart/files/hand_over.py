@@ -1,0 +1,1 @@
+../../helper/hand_over.py

@@ -1,0 +1,1 @@
+../../helper/mount_descriptor.py

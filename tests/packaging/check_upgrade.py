@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages are upgraded and downgraded under systemd while programs read: services hand their mounts over, nobody sees an
+error, nothing is restarted or asked, and the packages say what they did. Boots a container of systemd-nspawn on a copy
+of this system in memory (an overlay), so that nothing of this system changes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import report
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "data"))
+
+from ckpt_format import Record, encode_checkpoint  # noqa: E402
+
+SKIP = 77
+SECONDS = 540
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 2
+# In the container.
+FOLDER = Path("/opt/upgrade")
+UNIT = f"""[Unit]
+Description=Test of upgrades
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 -B {FOLDER}/upgrade_steps.py {FOLDER} {FOLDER}/old.deb {FOLDER}/new.deb
+ExecStopPost=/bin/systemctl --no-block --force halt
+TimeoutStartSec={SECONDS - 60}
+"""
+
+
+def why_not() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root for a container"
+    for name in ("systemd-nspawn", "dpkg-deb"):
+        if shutil.which(name) is None:
+            return f"{name} is not installed"
+    if not os.path.exists("/dev/fuse"):
+        return "there is no /dev/fuse"
+    if not Path("/lib/systemd/systemd").exists():
+        return "systemd is not installed"
+    return None
+
+
+def mount(source: str, target: Path, kind: str, data: str = "", flags: int = 0) -> None:
+    if LIBC.mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode()):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(target))
+
+
+def packages(build: Path, folder: Path) -> tuple[Path, Path]:
+    """Two versions of what was built."""
+    done = subprocess.run(["cpack", "--config", str(build / "CPackConfig.cmake"), "-B", str(folder / "pack"),
+                           "-D", "CPACK_COMPONENTS_ALL=runtime"], capture_output=True, text=True, check=False)
+    found = list((folder / "pack").glob("reshardfs_*.deb"))
+    if done.returncode or len(found) != 1:
+        raise SystemExit(f"cpack: {done.stdout}{done.stderr}")
+    tree = folder / "tree"
+    subprocess.run(["dpkg-deb", "--raw-extract", str(found[0]), str(tree)], check=True)
+    control = tree / "DEBIAN/control"
+    control.write_text(re.sub(r"^Version: (.*)-1$", r"Version: \1-2", control.read_text(), flags=re.M))
+    newer = folder / "new.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(newer)], check=True,
+                   stdout=subprocess.DEVNULL)
+    return found[0], newer
+
+
+@contextlib.contextmanager
+def copy_of_this_system(folder: Path) -> Iterator[Path]:
+    """Changes are in memory."""
+    memory = folder / "memory"
+    memory.mkdir()
+    mount("none", memory, "tmpfs")
+    try:
+        for name in ("upper", "work", "root"):
+            (memory / name).mkdir()
+        root = memory / "root"
+        mount("overlay", root, "overlay", f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work")
+        try:
+            yield root
+        finally:
+            LIBC.umount2(os.fsencode(root), MNT_DETACH)
+    finally:
+        LIBC.umount2(os.fsencode(memory), MNT_DETACH)
+
+
+def prepare(root: Path, old: Path, new: Path) -> None:
+    folder = root / FOLDER.relative_to("/")
+    folder.mkdir(parents=True)
+    shutil.copy(old, folder / "old.deb")
+    shutil.copy(new, folder / "new.deb")
+    shutil.copy(Path(__file__).with_name("upgrade_steps.py"), folder)
+    (folder / "m.ckpt").write_bytes(encode_checkpoint([Record("w", "UInt8", (1 << 20,), bytes(range(256)) * 4096)]))
+    (root / "etc/systemd/system/upgrade-test.service").write_text(UNIT)
+    # Not that of this system, whose programs are none of the container's.
+    (root / "etc/machine-id").write_text("")
+    (root / "etc/fstab").write_text("")
+    # No index of all manual pages after each step.
+    (root / "var/lib/man-db/auto-update").unlink(missing_ok=True)
+    for path in (root / "usr/local").rglob("*reshardfs*"):
+        if path.is_file() or path.is_symlink():
+            path.unlink()
+
+
+def run(root: Path, log: Path) -> dict[str, object]:
+    words = ["systemd-nspawn", f"--directory={root}", "--boot", "--register=no", "--keep-unit", "--private-network",
+             f"--machine=reshardfs-upgrade-{os.getpid()}", "--bind=/dev/fuse", "--property=DeviceAllow=/dev/fuse",
+             "systemd.unit=upgrade-test.service"]
+    with open(log, "wb") as out:
+        # SIGTERM would end only the container's first process, by its rules.
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                process.kill()
+    result = root / FOLDER.relative_to("/") / "result.json"
+    if not result.exists():
+        raise SystemExit(f"the container gave no result: {log.read_text(errors='replace')[-4000:]}")
+    return json.loads(result.read_text())
+
+
+def main() -> None:
+    arguments = report.arguments("build")
+    if problem := why_not():
+        print(f"skipped: {problem}")
+        sys.exit(SKIP)
+    # What is mounted from here on is not seen elsewhere, and ends with this program.
+    if LIBC.unshare(CLONE_NEWNS):
+        print("skipped: no mount namespace can be made")
+        sys.exit(SKIP)
+    mount("none", Path("/"), "", flags=MS_REC | MS_PRIVATE)
+    if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        # As systemd wants it, where this system has the older form.
+        subprocess.run(["umount", "--recursive", "/sys/fs/cgroup"], check=False, capture_output=True)
+        try:
+            mount("none", Path("/sys/fs/cgroup"), "cgroup2")
+        except OSError as error:
+            print(f"skipped: {error}")
+            sys.exit(SKIP)
+    os.umask(0o022)
+    with tempfile.TemporaryDirectory(prefix="reshardfs-test-") as made:
+        folder = Path(made)
+        old, new = packages(Path(arguments.build).resolve(), folder)
+        with copy_of_this_system(folder) as root:
+            prepare(root, old, new)
+            result = run(root, folder / "log")
+    report.finish(result["problems"], f"upgraded and downgraded with readers: {result['figures']}")
+
+
+main()
