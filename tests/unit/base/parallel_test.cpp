@@ -43,7 +43,8 @@ std::string& reported() {
 }
 
 TEST(ParallelFor, DoesTheWorkWhereNoThreadCanBeStarted) {
-  set_fault_listener([](LogEvent, const std::string&, const std::string& text) { reported() = text; });
+  set_fault_listener(
+      [](LogEvent, const std::string&, const std::string& text) { reported() = text; });
   std::vector<std::atomic<int>> calls(100);
   {
     const NoThreads none;

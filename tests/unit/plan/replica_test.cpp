@@ -90,7 +90,8 @@ TEST_F(Replicas, AreReportedWithWhatHasFailed) {
   const std::uint64_t before = counters().values().replica_reads;
   EXPECT_EQ(read(), "abcds");
   EXPECT_EQ(counters().values().replica_reads, before);  // nothing to report
-  set_fault_listener([](LogEvent, const std::string&, const std::string& text) { reported() = text; });
+  set_fault_listener(
+      [](LogEvent, const std::string&, const std::string& text) { reported() = text; });
   sources[0]->broken = true;
   EXPECT_EQ(read(), "abcds");
   set_fault_listener(nullptr);
