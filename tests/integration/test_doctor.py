@@ -56,10 +56,10 @@ def environment(**variables: str) -> Iterator[None]:
         Settings.environment = {}
 
 
-def expire(directory: Path) -> None:
-    """Gives nginx a certificate whose time was over yesterday."""
+def certify(directory: Path, days: int) -> None:
+    """Gives nginx a certificate for this time from now on; less than nothing: it has expired."""
     openssl("x509", "-req", "-in", directory / "srv.csr", "-CA", directory / "ca.pem", "-CAkey",
-            directory / "ca.key", "-CAcreateserial", "-days", "-1", "-out", directory / "srv.pem",
+            directory / "ca.key", "-CAcreateserial", "-days", str(days), "-out", directory / "srv.pem",
             "-extfile", directory / "names")
     log = directory / "error.log"
     before = log.read_text().count("gracefully shutting down") if log.exists() else 0
@@ -198,6 +198,16 @@ class Config(unittest.TestCase):
             config.write_text(config.read_text().replace("m.ckpt", "bad.ckpt"))
             result = run("doctor", "--json", "--config", config, "one")
             self.assertEqual(checks(result, "mount.one")["contents"]["status"], "failed")
+
+    def test_a_source_that_is_waited_for(self) -> None:
+        with self.place() as directory:
+            config = self.config(directory, 'wait-for-source = "10m"')
+            (directory / "m.ckpt").unlink()
+            result = run("doctor", "--json", "--config", config, "one")
+            self.assertEqual(result.code, 0, result.stdout)
+            self.assertEqual(statuses(result, "mount.one"), {
+                "options": "ok", "source": "warning", "strategies": "skipped",
+                "contents": "skipped", "mount-point": "ok"})
 
     def test_a_mount_that_is_there(self) -> None:
         with self.place() as directory:
@@ -363,7 +373,11 @@ class Servers(unittest.TestCase):
                 self.assertEqual(untrusted["status"], "failed")
                 self.assertIn("testCA", untrusted["message"])
                 self.assertIn("--ca-file", untrusted["remedy"])
-                expire(server.authority.parent)
+                certify(server.authority.parent, 3)
+                soon = self.found(directory, f"{server.https}/m.ckpt", f'ca-file = "{server.authority}"')
+                self.assertEqual((soon["server-certificate"]["status"], soon["contents"]["status"]),
+                                 ("warning", "ok"))
+                certify(server.authority.parent, -1)
                 expired = self.found(directory, f"{server.https}/m.ckpt",
                                      f'ca-file = "{server.authority}"')["server-certificate"]
                 self.assertEqual(expired["status"], "failed")

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -199,8 +201,12 @@ Findings check_mount(const std::vector<std::string>& words, const BoundedChecks&
   } catch (const Error& error) {
     return {failed(kOptionsCheck, error)};
   }
-  add(findings, source_findings(*arguments, bounded));
-  if (is_good(findings) && findings.back().health != Health::kWarning) {
+  Findings source = source_findings(*arguments, bounded);
+  // One that is waited for is a warning.
+  const bool is_there = is_good(source) && (source.front().name != kSourceCheck ||
+                                            source.front().health != Health::kWarning);
+  add(findings, std::move(source));
+  if (is_there) {
     add(findings, contents_findings(*arguments, bounded));
   } else {
     findings.push_back(skipped(kStrategiesCheck, "the source is not there"));
