@@ -15,13 +15,12 @@ BUILD_PACKAGES=(
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
 # mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands,
 # iproute2 and nftables make a network that loses packets; btrfs-progs and xfsprogs make file systems that
-# share blocks. Go renders the chart for Kubernetes; systemd-container boots a system in which packages are upgraded.
+# share blocks; systemd-container boots a system in which packages are upgraded.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
   mypy python3-fsspec python3-venv patchelf
   systemd systemd-container
-  golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev
   btrfs-progs fish iproute2 jq mandoc nftables procps strace xfsprogs zsh
 )
 
