@@ -160,7 +160,8 @@ class Engine {
   /// Leaves the job to finish_jobs(), if that has no more than it can do.
   bool leave(const Written& job) {
     const std::lock_guard lock(mutex_);
-    if (!finishes_ || written_.size() >= kMostUnfinished) return false;
+    if (!finishes_ || !job.job->finishes_beside() || written_.size() >= kMostUnfinished)
+      return false;
     written_.push_back(job);
     written_changed_.notify_all();
     return true;

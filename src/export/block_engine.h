@@ -51,6 +51,9 @@ class BlockJob {
   virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}
   /// After all of a block was written, from the same thread.
   virtual void written(std::uint64_t /*offset*/, std::span<const std::byte> /*block*/) {}
+  /// Whether finish() may be called while other jobs go on, so that their files are begun though it
+  /// may fail.
+  virtual bool finishes_beside() const { return false; }
   /// After all blocks have been written.
   /// @param sums none if lacking() has left out any byte.
   virtual void finish(const ContentSums& sums) = 0;

@@ -42,6 +42,7 @@ class FileJob final : public WriteJob {
 
   std::size_t block_bytes() const override { return block_bytes_; }
   bool takes_pieces() const override { return true; }
+  bool finishes_beside() const override { return true; }
   SumKinds sums() const override {
     return writing_.checksums ? SumKinds::kSha256 : SumKinds::kXxh3;
   }

@@ -27,6 +27,7 @@ class SingleFileJob final : public BlockJob {
   const VirtualFile& file() const override { return file_; }
   const std::string& name() const override { return name_; }
   bool takes_pieces() const override { return true; }
+  bool finishes_beside() const override { return true; }
   SumKinds sums() const override { return SumKinds::kNone; }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     written_.write_at(offset, bytes);

@@ -22,6 +22,7 @@ HELPER = Path(__file__).resolve().parents[2] / "packaging/deploy/kubernetes/help
 
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from mounted import Settings, is_mounted, scratch, wait_until  # noqa: E402
+from own_namespace import let_go_of_copies  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS = 0x20000
@@ -66,6 +67,7 @@ def become_a_node() -> None:
     if LIBC.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), "unshare")
     _mount("none", "/", MS_REC | MS_PRIVATE)
+    let_go_of_copies()
 
 
 # In the namespaces of a container.

@@ -224,6 +224,11 @@ class Commands(unittest.TestCase):
                              | {"config.json", "tokenizer.json"}, set(names))
 
 
+    def is_example(self, command: str) -> None:
+        """Files that are installed as examples."""
+        (pattern,) = re.findall(r"/usr/share/doc/reshardfs/examples/(\S+)", command)
+        self.assertEqual({path.suffix for path in (ROOT / "packaging/deploy").glob(pattern)}, {".service", ".timer"})
+
     def is_manifest(self, command: str) -> None:
         """The directory that is named has a Kustomization, or a chart."""
         for path in re.findall(r"packaging/deploy/\S+", command):
@@ -241,6 +246,8 @@ NOT_RUN = [
     ("^podman run", "it needs Podman", Commands.is_in_container),
     ("s3://|https://|urls.json", "it needs a server; the test 'remote' has one", None),
     ("^srun|^sbatch", "it needs a cluster; the test 'slurm' has one", None),
+    ("^cp .* /etc/systemd/system/", CHANGES_MACHINE, Commands.is_example),
+    ("^systemctl enable --now reshardfs-metrics.timer", CHANGES_MACHINE, None),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
     ("^vllm.*sharded_state", "it needs a GPU", Commands.is_for_ranks),
