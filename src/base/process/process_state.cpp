@@ -19,7 +19,9 @@ struct ForkHandlers {
   static void before_fork() { ::pthread_mutex_lock(&fork_mutex); }
   static void in_parent() { ::pthread_mutex_unlock(&fork_mutex); }
   static void in_child() {
-    // Its owner was a thread of the parent, as which this one cannot unlock it.
+    // Its owner was a thread of the parent, as which this one cannot unlock it: that fails, but the
+    // thread sanitizer knows then that nobody has it.
+    ::pthread_mutex_unlock(&fork_mutex);
     fork_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     generation.fetch_add(1, std::memory_order_relaxed);
     for (ProcessStateEntry* entry = first_entry; entry != nullptr; entry = entry->next_) {
