@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/aws_credentials.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,6 +49,17 @@ using Section = std::map<std::string, std::string>;
 std::string value_of(const Section& section, const std::string& key) {
   const auto found = section.find(key);
   return found == section.end() ? "" : found->second;
+}
+
+/// Services of systemd and helpers of mount(8) have no $HOME.
+std::optional<std::string> home_of_user() {
+  constexpr std::size_t kEntryBytes = 1 << 14;
+  std::vector<char> buffer(kEntryBytes);
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found);
+  if (found == nullptr || found->pw_dir == nullptr) return std::nullopt;
+  return found->pw_dir;
 }
 
 AwsFiles files_of(const Environment& environment) {
@@ -121,8 +134,8 @@ IniSections parse_ini(const std::string& text) {
 Environment process_environment() {
   return [](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') return std::nullopt;
-    return value;
+    if (value != nullptr && *value != '\0') return value;
+    return std::string_view(name) == "HOME" ? home_of_user() : std::nullopt;
   };
 }
 

@@ -25,6 +25,8 @@ IniSections parse_ini(const std::string& text);
 
 /// What there is about the user: a function, so that tests need no environment.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
+/// The variables of the process that are not empty. $HOME, where it is not set, is the user's
+/// directory in the password database, as for AWS's own tools.
 Environment process_environment();
 
 /// The file of credentials and that of the configuration, as absolute paths; a path is empty where

@@ -53,6 +53,8 @@ class S3Store {
   /// The store, and the ID of the signing key if requests are signed: users with equal values may
   /// read the same objects. May make a request.
   std::string reader();
+  /// @return whether requests are signed. May make a request.
+  bool has_keys() { return credentials_.get().has_value(); }
 
  private:
   AwsCredentials credentials_;

@@ -177,6 +177,11 @@ class Config(unittest.TestCase):
                 result = run("doctor", "--json", "--config", config)
                 self.assertEqual((result.code, result.stderr), (1, ""))
                 self.assertIn(expected, checks(result, str(config))["config-file"]["message"])
+                # The name of a mount of such a file is not taken for a source.
+                named = run("doctor", "--json", "--config", config, "x")
+                self.assertEqual((named.code, named.stderr), (1, ""))
+                self.assertEqual(statuses(named, str(config)), {"config-file": "failed"})
+                self.assertEqual(statuses(named, "x"), {})
 
     def test_what_a_mount_gets_wrong(self) -> None:
         with self.place() as directory:
@@ -336,6 +341,11 @@ class Servers(unittest.TestCase):
                 wrong = self.found(directory, "s3://bucket/sets")
                 self.assertEqual(wrong["s3-list"]["status"], "failed")
                 self.assertIn("secret", wrong["s3-list"]["remedy"])
+            without = {name: value for name, value in store.environment.items() if "KEY" not in name}
+            with environment(**without):
+                unsigned = self.found(directory, "s3://bucket/sets")
+                self.assertEqual(unsigned["s3-list"]["status"], "failed")
+                self.assertIn("no keys were found", unsigned["s3-list"]["remedy"])
 
     def test_a_clock(self) -> None:
         for ahead, status in ((0, "ok"), (-400, "warning"), (3600, "failed")):

@@ -164,8 +164,9 @@ class Steps:
         self.expect(self.pids()["a"] != pid, "the same process")
         self.stop_readers()
         self.step = "removal"
+        output = self.run("dpkg", "--purge", "reshardfs")
+        self.expect("1 process(es) go on" in output, f"does not speak of the mount that is no service: {output}")
         self.run("umount", "/mnt/user")
-        self.run("dpkg", "--purge", "reshardfs")
         self.expect(" fuse.reshardfs " not in Path("/proc/mounts").read_text(), "mounts are left")
         left = [str(path) for folder in ("/usr", "/etc", "/var/lib") for path in Path(folder).rglob("*reshardfs*")
                 if path.name != "reshardfs.toml" and self.folder not in path.parents and "/work/" not in str(path)]

@@ -37,6 +37,12 @@ std::vector<std::string> take_names(const ConfigFile& config, std::vector<std::s
   return taken;
 }
 
+bool is_bare_word_of_no_file(const std::string& name) {
+  std::error_code failed;
+  return name.find('/') == std::string::npos &&
+         !std::filesystem::exists(std::filesystem::symlink_status(name, failed));
+}
+
 }  // namespace
 
 Findings check_config(const std::string& file, std::vector<std::string>& names,
@@ -45,7 +51,11 @@ Findings check_config(const std::string& file, std::vector<std::string>& names,
   const auto read = [&] { return ConfigFile(path, names_of_all_options()); };
   Findings findings =
       about(path, bounded.run(kConfigCheck, path, [&] { return file_findings(read()); }));
-  if (findings.front().health != Health::kOk) return findings;
+  if (findings.front().health != Health::kOk) {
+    // Which words are names of its mounts is not known then.
+    std::erase_if(names, is_bare_word_of_no_file);
+    return findings;
+  }
   const ConfigFile config = read();
   const auto add = [&](const std::string& subject, const std::vector<std::string>& words) {
     Findings more = about(subject, check_mount(words, bounded));
@@ -58,9 +68,7 @@ Findings check_config(const std::string& file, std::vector<std::string>& names,
   std::vector<std::string> chosen = take_names(config, names);
   // A word without a slash that is no table and no file is a table that is misspelt.
   std::erase_if(names, [&](const std::string& name) {
-    std::error_code failed;
-    const bool is_name = name.find('/') == std::string::npos &&
-                         !std::filesystem::exists(std::filesystem::symlink_status(name, failed));
+    const bool is_name = is_bare_word_of_no_file(name);
     if (is_name) {
       const std::string near = config.near_mount(name);
       findings.push_back(

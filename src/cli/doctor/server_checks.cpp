@@ -71,6 +71,12 @@ Finding can_read(const S3Name& name, std::uint64_t size) {
 
 Error right_needed(Error error, const std::string& right, const S3Name& name) {
   if (error.os_error() != EACCES) return error;
+  if (!S3Store::process().has_keys()) {
+    return error.hint(
+        "no keys were found, so that requests are not signed: put them into ~/.aws/credentials of "
+        "the "
+        "user who mounts, or set AWS_SHARED_CREDENTIALS_FILE");
+  }
   return error.hint("give the key the right " + right + " on arn:aws:s3:::" + name.bucket);
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/aws_credentials.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +44,19 @@ TEST(AwsIni, ReadsSectionsOfBothFiles) {
   EXPECT_EQ(sections.at("work").at("region"), "eu");
   EXPECT_FALSE(sections.at("default").contains("endpoint_url"));
   EXPECT_EQ(parse_ini("[default]\r\na = b\r\n").at("default").at("a"), "b");
+}
+
+TEST(AwsEnvironment, TheHomeOfAServiceIsThatOfItsUser) {
+  const char* const set = std::getenv("HOME");
+  const std::string before = set == nullptr ? "" : set;
+  ::setenv("HOME", "/given", 1);
+  EXPECT_EQ(process_environment()("HOME"), "/given");
+  ::unsetenv("HOME");
+  const passwd* const user = ::getpwuid(::geteuid());
+  ASSERT_NE(user, nullptr);
+  EXPECT_EQ(process_environment()("HOME"), user->pw_dir);
+  EXPECT_EQ(process_environment()("RESHARDFS_NOT_SET"), std::nullopt);
+  if (set != nullptr) ::setenv("HOME", before.c_str(), 1);
 }
 
 TEST_F(AwsCredentialsTest, WithoutAnythingRequestsAreNotSigned) {
