@@ -131,7 +131,7 @@ class Leftovers:
 
     @staticmethod
     def _now() -> dict[str, set[str]]:
-        mounts = {line for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        mounts = {line for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
                   if "reshardfs-test-" in line}
         with contextlib.suppress(OSError):
             names = {name for name in os.listdir(tempfile.gettempdir()) if "reshardfs" in name}

@@ -131,14 +131,17 @@ def command(*words: str | Path) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return text.encode().decode("unicode_escape").encode("latin-1").decode()
+    return os.fsdecode(os.fsencode(text).decode("unicode_escape").encode("latin-1"))
 
 
 def mount_entry(mountpoint: Path) -> list[str] | None:
     """The fields of /proc/self/mountinfo of the topmost mount there; never touches the mount."""
     found = None
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    # Other tests mount at names that are not UTF-8.
+    for line in os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).split("\n"):
         fields = line.split(" ")
+        if len(fields) < 5:
+            continue
         if _unescaped(fields[4]) == str(mountpoint):
             found = fields
     return found

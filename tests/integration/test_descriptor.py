@@ -171,7 +171,7 @@ class HandedOver(unittest.TestCase):
                 line = f" {mountpoint} "
                 self.assertTrue(wait_until(lambda: any(
                     line in mount and " fuse.reshardfs " in mount
-                    for mount in Path("/proc/self/mountinfo").read_text().splitlines()), 30))
+                    for mount in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()), 30))
                 yield process
             finally:
                 process.terminate()  # nothing, if it has been waited for

@@ -160,7 +160,7 @@ class Mounts(unittest.TestCase):
     @classmethod
     def unmount(cls) -> None:
         """What the scripts have left, if they do not work."""
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
             mountpoint = Path(line.split(" ")[4])
             if mountpoint.is_relative_to(cls.base):
                 clean_up(mountpoint)
@@ -171,7 +171,7 @@ class Mounts(unittest.TestCase):
             self.cluster.run("scancel", "-u", str(user))
         gone = wait_until(lambda: not self.base.exists() or not list(self.base.iterdir()), SECONDS)
         self.assertTrue(gone, files_below(self.base))
-        self.assertNotIn(str(self.base), Path("/proc/self/mountinfo").read_text())
+        self.assertNotIn(str(self.base), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
         self.assertTrue(wait_until(lambda: not self.daemons(), SECONDS))
         idle = ["sinfo", "-h", "-t", "idle", "-o", "%D"]
         self.assertTrue(wait_until(lambda: self.cluster.must(*idle).strip() == str(NODES), SECONDS))
@@ -250,7 +250,7 @@ class Mounts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         try:
             gone = wait_until(
-                lambda: str(self.base) not in Path("/proc/self/mountinfo").read_text(), SECONDS)
+                lambda: str(self.base) not in Path("/proc/self/mountinfo").read_text(errors="surrogateescape"), SECONDS)
             self.assertTrue(gone)
         finally:
             with contextlib.suppress(ProcessLookupError):

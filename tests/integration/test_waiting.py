@@ -272,7 +272,7 @@ class Starting(unittest.TestCase):
                 codes = sorted(each.returncode for each in commands)
                 self.assertEqual(codes, [0] + 7 * [2], errors)
                 self.assertEqual(sum(mountpoint == Path(line.split(" ")[4]) for line in
-                                     Path("/proc/self/mountinfo").read_text().splitlines()), 1)
+                                     Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()), 1)
                 self.assertEqual(len(processes_of(mountpoint)), 1)
                 self.assertIsNotNone(mount_entry(mountpoint))
                 result = run("mount", made.source, mountpoint, *made.options())
