@@ -392,7 +392,11 @@ class RealPrometheus(unittest.TestCase):
             changed = f'ALERTS{{alertname="ReshardfsSourceChanged",mount="{mountpoint}"}}'
             self.assertTrue(wait_until(lambda: bool(self.scraped(url, changed)), 60))
             (directory / "m.ckpt").write_bytes(DATA)
-            self.assertEqual(run("reload", "--replace", mountpoint).code, 0)
+            result = run("reload", "--replace", mountpoint)
+            if "does not answer" in result.stderr:
+                # The list of mounts, which others may hold for seconds where they unmount.
+                result = run("reload", "--replace", mountpoint)
+            self.assertEqual(result.code, 0, result.stderr)
             self.assertTrue(wait_until(lambda: not self.scraped(url, changed), 60))
 
 
