@@ -10,7 +10,6 @@ import errno
 import os
 import subprocess
 import threading
-import time
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,8 +117,9 @@ class Outage(unittest.TestCase):
                         for reader in readers:
                             reader.start()
                         self.assertTrue(wait_until(lambda: self.source.stalled() > 0, LONG))
-                        time.sleep(0.5)
-                        self.assertEqual(got, [])
+                        # What is kept is right, and the others wait.
+                        self.assertNotIn(False, got)
+                        self.assertLess(len(got), len(readers))
                         self.source.set()
                         for reader in readers:
                             reader.join(LONG)
