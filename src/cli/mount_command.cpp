@@ -239,12 +239,12 @@ void mount_all_steps(const MountJob& job, const ConversionOptions& options,
   });
 }
 
-/// From now on logs and metrics name the mount.
-void name_mount(const MountArguments& arguments) {
-  const std::string place = arguments.mountpoint.empty() && arguments.fuse_socket
-                                ? std::filesystem::absolute(arguments.fuse_socket->path).native()
-                                : arguments.mountpoint;
-  set_mount_name({.place = place, .source = shown_location(absolute_source(arguments.source))});
+/// From now on logs and metrics name the mount. Looks at no file.
+void name_mount(const MountArguments& arguments, const std::filesystem::path& source) {
+  std::filesystem::path place = arguments.mountpoint;
+  if (place.empty() && arguments.fuse_socket) place = arguments.fuse_socket->path;
+  if (!place.empty()) place = std::filesystem::absolute(place);
+  set_mount_name({.place = place.native(), .source = shown_location(source)});
 }
 
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
@@ -252,7 +252,7 @@ void name_mount(const MountArguments& arguments) {
 int mount_and_serve(const MountJob& job, const ConversionOptions& options,
                     const std::function<void()>& ready) {
   keep_little_free_memory();
-  name_mount(job.arguments);
+  name_mount(job.arguments, absolute_source(job.arguments.source));
   job.arguments.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
   bool live = false;
@@ -339,7 +339,7 @@ int warm_mount(const std::vector<std::filesystem::path>& paths, const MountArgum
 int supervise(MountJob& job, const ConversionOptions& options, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
   const MountArguments& arguments = job.arguments;
-  name_mount(arguments);
+  name_mount(arguments, absolute_source(arguments.source));
   arguments.log.apply();
   SupervisorOptions supervisor{.start = job.role.successor(), .crash_limit = arguments.crash_limit};
   if (!arguments.foreground) {
@@ -363,6 +363,8 @@ int run_mount(const Given& given, StartedProgram& program) {
   MountArguments& arguments = job.arguments;
   if (job.role.takeover() != nullptr) return go_on_with_mount(job);
   job.advise = [&given](const Error& error) { return advised(error, given); };
+  // The source may hang until it has been waited for.
+  name_mount(arguments, absolute_location(arguments.source));
   wait_for_source(arguments);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(given);

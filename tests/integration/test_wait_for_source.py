@@ -5,6 +5,7 @@ ends when its time is over, with whatever ends the process, and beside a server 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -193,6 +194,16 @@ class Waiting(Place):
                 last = mount.said().splitlines()[-1]
                 self.assertRegex(last, r"^reshardfs: waited 3 s for the source in vain: .*rank.1")
             assert_gone(self.mountpoint)
+
+    def test_programs_are_told_which_mount_waits(self) -> None:
+        with self.place() as made:
+            made.source.rename(self.root / "elsewhere")
+            with self.mounting(*made.options(), "--wait-for-source", "1s", "--log-format", "json") as mount:
+                self.assertEqual(mount.code(), 3, mount.said())
+                lines = [json.loads(line) for line in mount.said().splitlines()]
+            self.assertEqual([line["event"] for line in lines], ["source_awaited", "command_failed"])
+            for line in lines:
+                self.assertEqual((line["mount"], line["source"]), (str(self.mountpoint), str(made.source)))
 
     def test_what_no_waiting_mends_is_told_at_once(self) -> None:
         with self.place() as made:
