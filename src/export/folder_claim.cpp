@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/read_fully.h"
+#include "base/process/write_all.h"
 #include "export/folder.h"
 #include "export/partial_file.h"
 
@@ -106,12 +107,8 @@ class FolderClaim final : public Claim {
   void append(const std::string& line) override {
     // As a rule one write, so that a kill does not tear it. What a full disk leaves over is tried
     // once more, to be told why.
-    for (std::string_view rest = line; !rest.empty();) {
-      const ssize_t written = ::write(file_->get(), rest.data(), rest.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw io_error("write", path_, written < 0 ? errno : ENOSPC);
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    }
+    const int failed = write_all(file_->get(), line);
+    if (failed != 0) throw io_error("write", path_, failed);
   }
   void save(const std::function<std::string()>& /*text*/) override {
     if (::fsync(file_->get()) != 0) throw io_error("sync", path_, errno);

@@ -130,7 +130,7 @@ def command(*words: str | Path) -> str:
 # --- what is mounted and what runs -----------------------------------------------------------
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     return os.fsdecode(os.fsencode(text).decode("unicode_escape").encode("latin-1"))
 
 
@@ -142,7 +142,7 @@ def mount_entry(mountpoint: Path) -> list[str] | None:
         fields = line.split(" ")
         if len(fields) < 5:
             continue
-        if _unescaped(fields[4]) == str(mountpoint):
+        if unescaped(fields[4]) == str(mountpoint):
             found = fields
     return found
 

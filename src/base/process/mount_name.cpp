@@ -3,23 +3,21 @@
 
 #include <utility>
 
-#include "base/process/process_state.h"
+#include "base/process/across_forks.h"
 
 namespace reshardfs {
 namespace {
 
-MountName name_of_process;  // read and written under a ForkLock
+AcrossForks<MountName> name_of_process;
 
 }  // namespace
 
 MountName mount_name() {
-  const ForkLock lock;
-  return name_of_process;
+  return name_of_process.get();
 }
 
 void set_mount_name(MountName name) {
-  const ForkLock lock;
-  std::swap(name_of_process, name);
+  name_of_process.set(std::move(name));
 }
 
 }  // namespace reshardfs

@@ -4,27 +4,25 @@
 #include <atomic>
 #include <utility>
 
-#include "base/process/process_state.h"
+#include "base/process/across_forks.h"
 #include "base/text/metrics_text.h"
 #include "base/version.h"
 
 namespace reshardfs {
 namespace {
 
-MountRecord record_of_process;  // read and written under a ForkLock
+AcrossForks<MountRecord> record_of_process;
 
 std::atomic<bool> telling_kernel = false;
 
 }  // namespace
 
 MountRecord mount_record() {
-  const ForkLock lock;
-  return record_of_process;
+  return record_of_process.get();
 }
 
 void set_mount_record(MountRecord record) {
-  const ForkLock lock;
-  std::swap(record_of_process, record);
+  record_of_process.set(std::move(record));
 }
 
 bool is_telling_kernel() {

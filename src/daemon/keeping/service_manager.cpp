@@ -2,14 +2,10 @@
 #include "daemon/keeping/service_manager.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -48,18 +44,9 @@ void notify_service_manager(const std::string& state, std::span<const int> descr
   const char* name = manager_socket();
   if (name == nullptr) return;
   const std::string_view path = name;
-  sockaddr_un address{};
-  // Its last byte stays zero, as the end of a path.
-  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return;
-  if (path[0] != '/' && path[0] != '@') return;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  // An abstract socket: its name begins with a zero byte, and has no end but its length.
-  if (path[0] == '@') address.sun_path[0] = '\0';
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (path.empty() || (path[0] != '/' && path[0] != '@')) return;
+  const Descriptor socket = connect_datagrams(path);
   if (socket.get() < 0) return;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return;
   static_cast<void>(send_message(socket.get(), state, descriptors));
 }
 

@@ -3,8 +3,7 @@
 #pragma once
 
 #include <string>
-
-#include "storage/descriptor_pool.h"
+#include <utility>
 
 namespace reshardfs {
 
@@ -13,7 +12,7 @@ class Journal {
   static constexpr const char* kSocket = "/run/systemd/journal/socket";
 
   /// @param socket the path of the journal's.
-  explicit Journal(std::string socket = kSocket);
+  explicit Journal(std::string socket = kSocket) : path_(std::move(socket)) {}
 
   /// Whether a journal listens there now.
   bool is_there() const noexcept;
@@ -22,10 +21,7 @@ class Journal {
   bool send(const std::string& entry) const noexcept;
 
  private:
-  bool send_in_file(const std::string& entry) const noexcept;
-
   const std::string path_;
-  Descriptor socket_;
 };
 
 /// Whether standard error leads to the journal: systemd says which device and inode that is.

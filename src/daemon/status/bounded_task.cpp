@@ -20,19 +20,10 @@
 #include "reshardfs/error.h"
 
 #include "base/process/resource_limits.h"
+#include "base/process/write_all.h"
 
 namespace reshardfs {
 namespace {
-
-bool write_all(int pipe, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(pipe, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
 
 /// Closes all descriptors of the parent: the task may never end, and a reader of the parent's
 /// output, or a process that waits for its lock, waits until the last descriptor is closed.
@@ -69,7 +60,8 @@ int keep_only(int pipe) noexcept {
   }
   std::array<char, sizeof(int)> number{};
   std::memcpy(number.data(), &result.error, number.size());
-  const bool told = write_all(pipe, {number.data(), number.size()}) && write_all(pipe, result.text);
+  const bool told =
+      write_all(pipe, {number.data(), number.size()}) == 0 && write_all(pipe, result.text) == 0;
   ::_exit(told ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 

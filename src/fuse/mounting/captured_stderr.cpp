@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/process/write_all.h"
+
 namespace reshardfs {
 namespace {
 
@@ -26,12 +28,7 @@ CapturedStderr::CapturedStderr() noexcept : text_(::memfd_create("stderr", MFD_C
 
 CapturedStderr::~CapturedStderr() {
   try {
-    const std::string text = finish();
-    for (std::size_t done = 0; done < text.size();) {
-      const ssize_t count = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
-      if (count <= 0) return;
-      done += static_cast<std::size_t>(count);
-    }
+    static_cast<void>(write_all(STDERR_FILENO, finish()));
   } catch (const std::exception&) {
     // Without memory for the text; standard error is as it was by now.
   }

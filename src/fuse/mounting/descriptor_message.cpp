@@ -2,10 +2,13 @@
 #include "fuse/mounting/descriptor_message.h"
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -71,6 +74,24 @@ int send_message(int socket, const std::string& text, std::span<const int> descr
     if (errno != EINTR) return errno;
   }
   return 0;
+}
+
+Descriptor connect_datagrams(std::string_view path) noexcept {
+  sockaddr_un address{};
+  // Its last byte stays zero, as the end of a path.
+  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) {
+    errno = EINVAL;
+    return Descriptor(-1);
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  // An abstract socket: its name begins with a zero byte, and has no end but its length.
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return socket;
+  const auto* const place = reinterpret_cast<const sockaddr*>(&address);
+  return ::connect(socket.get(), place, length) == 0 ? std::move(socket) : Descriptor(-1);
 }
 
 std::pair<Descriptor, Descriptor> message_sockets() {

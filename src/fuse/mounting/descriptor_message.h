@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,10 @@ std::optional<DescriptorMessage> receive_message(int socket, std::size_t most);
 
 /// Sends a message. @return 0, or an errno.
 int send_message(int socket, const std::string& text, std::span<const int> descriptors) noexcept;
+
+/// A socket whose messages go to the datagram socket at a path ("@name": an abstract one).
+/// @return no descriptor (-1), with errno, if nobody listens there.
+Descriptor connect_datagrams(std::string_view path) noexcept;
 
 /// Two ends of a connection that keeps messages apart. @throws Error kIo
 std::pair<Descriptor, Descriptor> message_sockets();
