@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages are upgraded and downgraded under systemd while programs read: services hand their mounts over, nobody sees an
 error, nothing is restarted or asked, and the packages say what they did. Boots a container of systemd-nspawn on a copy
-of this system in memory (an overlay), so that nothing of this system changes."""
+of this system in memory (an overlay), so that nothing of this system changes.
+
+With --system and --package instead of --build, on a copy of another Debian, with a package made for it: a directory of
+debootstrap with systemd, dbus, fuse3, python3 and all that the package depends on."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import json
@@ -60,25 +64,29 @@ def mount(source: str, target: Path, kind: str, data: str = "", flags: int = 0) 
         raise OSError(number, os.strerror(number), str(target))
 
 
-def packages(build: Path, folder: Path) -> tuple[Path, Path]:
-    """Two versions of what was built."""
+def built_package(build: Path, folder: Path) -> Path:
     done = subprocess.run(["cpack", "--config", str(build / "CPackConfig.cmake"), "-B", str(folder / "pack"),
                            "-D", "CPACK_COMPONENTS_ALL=runtime"], capture_output=True, text=True, check=False)
     found = list((folder / "pack").glob("reshardfs_*.deb"))
     if done.returncode or len(found) != 1:
         raise SystemExit(f"cpack: {done.stdout}{done.stderr}")
+    return found[0]
+
+
+def newer_version(package: Path, folder: Path) -> Path:
+    """The same contents as the next version."""
     tree = folder / "tree"
-    subprocess.run(["dpkg-deb", "--raw-extract", str(found[0]), str(tree)], check=True)
+    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tree)], check=True)
     control = tree / "DEBIAN/control"
     control.write_text(re.sub(r"^Version: (.*)-1$", r"Version: \1-2", control.read_text(), flags=re.M))
     newer = folder / "new.deb"
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(newer)], check=True,
                    stdout=subprocess.DEVNULL)
-    return found[0], newer
+    return newer
 
 
 @contextlib.contextmanager
-def copy_of_this_system(folder: Path) -> Iterator[Path]:
+def copy_of(system: Path, folder: Path) -> Iterator[Path]:
     """Changes are in memory."""
     memory = folder / "memory"
     memory.mkdir()
@@ -87,7 +95,7 @@ def copy_of_this_system(folder: Path) -> Iterator[Path]:
         for name in ("upper", "work", "root"):
             (memory / name).mkdir()
         root = memory / "root"
-        mount("overlay", root, "overlay", f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work")
+        mount("overlay", root, "overlay", f"lowerdir={system},upperdir={memory}/upper,workdir={memory}/work")
         try:
             yield root
         finally:
@@ -134,7 +142,14 @@ def run(root: Path, log: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    arguments = report.arguments("build")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--system", type=Path, default=Path("/"))
+    parser.add_argument("--package", type=Path)
+    arguments = parser.parse_args()
+    if (arguments.build is None) == (arguments.package is None):
+        parser.error("give either --build or --package")
     if problem := why_not():
         print(f"skipped: {problem}")
         sys.exit(SKIP)
@@ -155,9 +170,9 @@ def main() -> None:
     os.umask(0o022)
     with tempfile.TemporaryDirectory(prefix="reshardfs-test-") as made:
         folder = Path(made)
-        old, new = packages(Path(arguments.build).resolve(), folder)
-        with copy_of_this_system(folder) as root:
-            prepare(root, old, new)
+        old = built_package(arguments.build.resolve(), folder) if arguments.build else arguments.package.resolve()
+        with copy_of(arguments.system.resolve(), folder) as root:
+            prepare(root, old, newer_version(old, folder))
             result = run(root, folder / "log")
     report.finish(result["problems"], f"upgraded and downgraded with readers: {result['figures']}")
 

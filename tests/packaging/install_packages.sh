@@ -113,6 +113,23 @@ check_deb() {
   nothing_left deb
 }
 
+# As services: with the systemd, libfuse and mount(8) of this release.
+check_services() {
+  if [ -n "$(fuse_problem)" ]; then
+    say "services: not tried: $(fuse_problem)"
+    return
+  fi
+  new_system services
+  rmdir "$work/services/packages"
+  cp "$packages"/reshardfs_*.deb "$work/services/tmp/reshardfs.deb"
+  in_system services sh -euc '
+    apt-get -q -y install --no-install-recommends -o APT::Sandbox::User=root systemd systemd-sysv dbus python3 \
+      /tmp/reshardfs.deb
+    dpkg --purge reshardfs' >"$work/log" 2>&1 || { cat "$work/log" >&2; die "'apt-get install' failed (see above)"; }
+  /usr/bin/python3 -B tests/packaging/check_upgrade.py --root . --system "$work/services" \
+    --package "$packages"/reshardfs_*.deb
+}
+
 check_wheel() {
   new_system wheel
   cp "$packages"/*.whl "$work/wheel/packages"
@@ -171,8 +188,9 @@ print(manifest["layers"][0]["digest"].replace(":", "/"))' "$work/image/layout")
 }
 
 [ "$(id -u)" -eq 0 ] || die "this needs root"
-install_packages debootstrap
+install_packages debootstrap systemd-container python3-numpy
 for kind in deb:deb whl:wheel tar.gz:tarball oci.tar:image; do
   ! compgen -G "$packages/*.${kind%%:*}" >/dev/null || "check_${kind##*:}"
 done
+! compgen -G "$packages/reshardfs_*.deb" >/dev/null || check_services
 say "all packages of $packages were installed, used and removed"

@@ -128,6 +128,7 @@ class Steps:
         return output
 
     def all(self) -> None:
+        self.figures["systemd"] = self.run("systemctl", "--version").split()[1]
         self.step = "installation"
         POLICY.unlink(missing_ok=True)
         output = self.run("dpkg", "--install", self.old)

@@ -42,8 +42,10 @@ std::string what_to_do() {
   return "root needs the capability SYS_ADMIN, which a container must be given";
 }
 
-/// What fusermount3 refuses to a user, by a part of its line.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAnswers{{
+/// What fusermount3 refuses to a user, and what libfuse lacks as root, by a part of the line.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kAnswers{{
+    {"failed to execute /bin/mount", "install mount(8) (package mount), which libfuse runs"},
+    {"setuid:", "allow setuid(2) in the service's SystemCallFilter: libfuse runs mount(8)"},
     {"user_allow_other", "add user_allow_other to that file as root, or leave allow_other out"},
     {"has no write access", "choose a mount point that you own"},
     {"not owned by user", "choose a mount point that you own"},
