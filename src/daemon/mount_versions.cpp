@@ -183,7 +183,8 @@ class Builder {
   Builder(Takeover& before, const MountWords& words) : before_(before), words_(words) {}
 
   void add_former(const MountedTree& former, bool was_shown) {
-    const bool is_open = before_.openings().of(former.version) > 0;
+    // A text of .reshardfs goes on by itself; a collector may have one open at any moment.
+    const bool is_open = before_.openings().needing(former.version) > 0;
     // The one that was shown may be opened until the other process stops.
     if (!is_open && !was_shown && !before_.state().is_new) return;
     try {

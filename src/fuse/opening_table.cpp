@@ -99,4 +99,17 @@ std::uint64_t OpeningTable::of(std::uint64_t tree) const noexcept {
                     [tree](const auto& opening) { return opening.second.tree == tree; }));
 }
 
+std::uint64_t OpeningTable::needing(std::uint64_t tree) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint64_t>(
+      std::count_if(by_handle_.begin(), by_handle_.end(), [tree](const auto& opening) {
+        return opening.second.tree == tree && !holds_something(opening.first);
+      }));
+}
+
+std::uint64_t OpeningTable::count() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return by_handle_.size();
+}
+
 }  // namespace reshardfs

@@ -44,8 +44,11 @@ class OpeningTable {
   /// @return its tree; nullopt if there was no such opening.
   std::optional<std::uint64_t> remove(OpeningHandle handle) noexcept;
   std::optional<std::uint64_t> tree_of(OpeningHandle handle) const noexcept;
+  std::uint64_t count() const noexcept;
   /// The number of openings of a tree.
   std::uint64_t of(std::uint64_t tree) const noexcept;
+  /// The number of those that hold nothing of their own, and so can be read only with the tree.
+  std::uint64_t needing(std::uint64_t tree) const noexcept;
   /// Reads the memory again after another process has used it.
   void reread();
 

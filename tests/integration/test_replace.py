@@ -432,6 +432,28 @@ class Refusal(unittest.TestCase):
             # Names of a tree that nobody can show any more are forgotten, too.
             self.assertEqual(path.stat().st_size, len(B))
 
+    def test_control_files_of_a_former_source_that_is_gone(self) -> None:
+        """A collector of metrics may have one open at any moment: it goes on, and keeps nothing."""
+        with configured("--supervise") as mount, contextlib.ExitStack() as stack:
+            control = mount.mountpoint / ".reshardfs"
+            texts = {}
+            for path in sorted(control.iterdir()):
+                file = stack.enter_context(open(path, "rb", buffering=0))
+                texts[path.name] = (file, os.pread(file.fileno(), 64, 0))
+            self.assertLessEqual({"metrics", "status.json", "report.html", "plan.json", "version"}, texts.keys())
+            mount.source("a").unlink()
+            mount.configure("b")
+            mount.reload("--replace")
+            self.assertEqual((mount.mountpoint / FILE).read_bytes(), B)
+            for name, (file, begin) in texts.items():
+                self.assertTrue(begin, name)
+                whole = os.pread(file.fileno(), 1 << 20, 0)
+                self.assertEqual(whole[:len(begin)], begin, name)
+                if name.endswith(".json"):
+                    json.loads(whole)
+            stack.close()
+            self.assertEqual(mount.sources_open(), {"b"})
+
     def refused(self, mount: Configured) -> bool:
         return run("reload", "--replace", mount.mountpoint).code != 0
 

@@ -72,7 +72,7 @@ std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served,
   MountDescriptors taken = takeover.take();
   takeover.openings().reread();
   for (const std::uint64_t version : options.without_openings) {
-    if (takeover.openings().of(version) == 0) continue;
+    if (takeover.openings().needing(version) == 0) continue;
     throw Error(ErrorKind::kIo,
                 "a file of the former contents has been opened meanwhile and cannot be kept open")
         .hint("try again");

@@ -32,6 +32,17 @@ TEST(OpeningTable, CountsByTree) {
   EXPECT_EQ(table.of(0), 1U);
 }
 
+TEST(OpeningTable, CountsThoseThatNeedTheirTree) {
+  Entries entries;
+  OpeningTable table(entries);
+  EXPECT_TRUE(table.add(opening_handle(10, true), 3));
+  EXPECT_TRUE(table.add(opening_handle(12, false), 4));
+  EXPECT_EQ(table.of(3), 1U);
+  EXPECT_EQ(table.needing(3), 0U);
+  EXPECT_EQ(table.needing(4), 1U);
+  EXPECT_EQ(table.count(), 2U);
+}
+
 TEST(OpeningTable, TakesOneTwiceAsOne) {
   Entries entries;
   OpeningTable table(entries);
