@@ -1,19 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/near_path.h"
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/error.h"
 
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
+#include "base/text/url_path.h"
+#include "storage/backend.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
 
+namespace {
+
+/// "s3://bucket" if the path ends with "s3:/bucket", or with more slashes lost; else empty.
+std::string url_at_end(const std::filesystem::path& path) {
+  const std::vector<std::string_view> schemes = url_schemes();
+  for (auto part = path.begin(); part != path.end(); ++part) {
+    const std::string scheme = part->string();
+    const auto is_it = [&scheme](std::string_view known) {
+      return scheme == std::string(known) + ":";
+    };
+    if (std::none_of(schemes.begin(), schemes.end(), is_it)) continue;
+    std::filesystem::path rest;
+    for (auto more = std::next(part); more != path.end(); ++more) rest /= *more;
+    if (!rest.empty()) return scheme + "//" + rest.string();
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string did_you_mean_path(const std::filesystem::path& path) noexcept {
   try {
+    const std::string url = is_url(path) ? std::string() : url_at_end(path);
+    if (!url.empty()) return "did you mean '" + printable(url) + "'?";
     const std::filesystem::path plain = without_trailing_slash(path);
     const std::filesystem::path parent = plain.has_parent_path() ? plain.parent_path() : ".";
     std::vector<std::string> names;

@@ -291,6 +291,34 @@ class Fstab(unittest.TestCase):
             self.assertEqual(statuses(again, f"{fstab}:4")["boot"], "ok")
             self.assertEqual(statuses(again, f"{fstab}:6")["contents"], "ok")
 
+    def test_a_misspelt_type(self) -> None:
+        with scratch() as directory:
+            (directory / "m.ckpt").write_bytes(DATA)
+            (directory / "reshardf").mkdir()
+            fstab = directory / "fstab"
+            fstab.write_text("/dev/sda1 / reiserfs defaults 0 1\n"
+                             f"{directory}/m.ckpt {directory}/reshardf reshardf nofail 0 0\n")
+            result = run("doctor", "--json", "--fstab", fstab)
+            self.assertEqual(result.code, 1)
+            found = checks(result, f"{fstab}:2")["type"]
+            self.assertEqual((found["status"], found["message"]),
+                             ("failed", "the type is 'reshardf', not 'reshardfs'"))
+            subprocess.run(["sh", "-c", found["remedy"]], check=True)
+            self.assertEqual(fstab.read_text().splitlines()[1],
+                             f"{directory}/m.ckpt {directory}/reshardf reshardfs nofail 0 0")
+            self.assertEqual(statuses(run("doctor", "--json", "--fstab", fstab), f"{fstab}:2")["contents"], "ok")
+
+    def test_what_is_no_fstab(self) -> None:
+        with scratch() as directory:
+            fstab = directory / "fstab"
+            for content in (DATA, b"\x7fELF\0\0 a b\n", b"source mountpoint\n"):
+                fstab.write_bytes(content)
+                result = run("doctor", "--json", "--fstab", fstab)
+                self.assertEqual(result.code, 1, content)
+                found = checks(result, str(fstab))["fstab-file"]
+                self.assertEqual(found["status"], "failed")
+                self.assertRegex(found["message"], r"^\d+ lines? (is|are) no entry of fstab\(5\), from line \d+ on$")
+
     def test_none_of_ours(self) -> None:
         with scratch() as directory:
             (directory / "fstab").write_text("UUID=1 / ext4 defaults 0 1\n")

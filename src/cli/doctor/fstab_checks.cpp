@@ -87,14 +87,37 @@ Findings check_boot(const FstabEntry& entry, const std::string& file) {
   return findings;
 }
 
+Findings check_lines(const FstabFile& file) {
+  const std::size_t count = file.entries.size();
+  Findings findings{{.name = kFstabCheck,
+                     .health = count == 0 ? Health::kWarning : Health::kOk,
+                     .message = count == 0
+                                    ? "has no entry of the type reshardfs"
+                                    : "entries of the type reshardfs: " + std::to_string(count)}};
+  if (file.unreadable.empty()) return findings;
+  findings.push_back(
+      {.name = kFstabCheck,
+       // Where an entry is expected, it may be in such a line.
+       .health = count == 0 ? Health::kFailed : Health::kWarning,
+       .message = fmt::format("{} no entry of fstab(5), from line {} on",
+                              file.unreadable.size() == 1
+                                  ? "1 line is"
+                                  : std::to_string(file.unreadable.size()) + " lines are",
+                              file.unreadable.front()),
+       .remedy = "correct the file, or name another one"});
+  return findings;
+}
+
 Findings check_entry(const FstabEntry& entry, const std::string& file,
                      const BoundedChecks& bounded) {
-  if (entry.type == kMountType) {
+  if (entry.type != kHelperType) {
     return {{.name = "type",
              .health = Health::kFailed,
-             .message = "the type fuse.reshardfs runs the program without a command",
-             .remedy = fmt::format(R"(sed -i '{}s/\bfuse\.reshardfs\b/reshardfs/' {})", entry.line,
-                                   shell_word(file))}};
+             .message = entry.type == kMountType
+                            ? "the type fuse.reshardfs runs the program without a command"
+                            : "the type is '" + printable(entry.type) + "', not 'reshardfs'",
+             .remedy = fmt::format(R"(sed -E -i '{}s/^(\s*\S+\s+\S+\s+)\S+/\1{}/' {})", entry.line,
+                                   kHelperType, shell_word(file))}};
   }
   std::vector<std::string> words{entry.source, entry.mountpoint};
   if (!entry.options.empty()) {
@@ -112,19 +135,12 @@ Findings check_entry(const FstabEntry& entry, const std::string& file,
 
 Findings check_fstab(const std::string& file, const BoundedChecks& bounded) {
   const std::string path = std::filesystem::absolute(file).string();
-  const auto read = [&] { return reshardfs_entries(read_small_file(path, kMaxFstabBytes)); };
-  Findings findings = bounded.run(kFstabCheck, path, [&] {
-    const std::size_t count = read().size();
-    return Findings{{.name = kFstabCheck,
-                     .health = count == 0 ? Health::kWarning : Health::kOk,
-                     .message = count == 0
-                                    ? "has no entry of the type reshardfs"
-                                    : "entries of the type reshardfs: " + std::to_string(count)}};
-  });
+  const auto read = [&] { return parse_fstab(read_small_file(path, kMaxFstabBytes)); };
+  Findings findings = bounded.run(kFstabCheck, path, [&] { return check_lines(read()); });
   findings = about(path, std::move(findings));
   if (findings.front().health != Health::kOk) return findings;
   findings.push_back(check_helper());
-  for (const FstabEntry& entry : read()) {
+  for (const FstabEntry& entry : read().entries) {
     Findings more =
         about(fmt::format("{}:{}", path, entry.line), check_entry(entry, path, bounded));
     findings.insert(findings.end(), more.begin(), more.end());

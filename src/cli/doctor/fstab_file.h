@@ -8,6 +8,9 @@
 
 namespace reshardfs {
 
+/// The type for which mount(8) runs mount.reshardfs.
+inline constexpr const char* kHelperType = "reshardfs";
+
 /// A line of a file in the format of fstab(5).
 struct FstabEntry {
   std::size_t line = 0;  ///< counted from 1
@@ -19,7 +22,13 @@ struct FstabEntry {
   bool has_option(std::string_view word) const;
 };
 
-/// The entries whose type is that of reshardfs: "reshardfs" or "fuse.reshardfs".
-std::vector<FstabEntry> reshardfs_entries(std::string_view fstab);
+struct FstabFile {
+  /// Those whose type is "reshardfs", "fuse.reshardfs" or like one of them.
+  std::vector<FstabEntry> entries;
+  /// The lines that are neither entries nor comments; mount(8) passes over them.
+  std::vector<std::size_t> unreadable;
+};
+
+FstabFile parse_fstab(std::string_view text);
 
 }  // namespace reshardfs

@@ -33,6 +33,9 @@ fs::path dead_mount_above(fs::path path) {
 }
 
 void check_directory(const fs::path& mountpoint) {
+  if (mountpoint.empty()) {
+    throw Error(ErrorKind::kUsage, "the path of the mount point is empty").needs(Need::kMountpoint);
+  }
   struct stat stat {};
   int error = ::stat(mountpoint.c_str(), &stat) == 0 ? 0 : errno;
   if (error == 0 && is_dead(mountpoint)) error = ENOTCONN;

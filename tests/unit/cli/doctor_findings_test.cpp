@@ -113,14 +113,18 @@ TEST(DoctorCache, SaysThatTheDiskIsSmaller) {
 }
 
 TEST(DoctorFstab, FindsItsEntriesAlone) {
-  const auto entries = reshardfs_entries(
+  const FstabFile file = parse_fstab(
       "# /a /b reshardfs nofail 0 0\n"
       "UUID=1 / ext4 defaults 0 1\n"
       "\n"
       "/a\\040b\t/mnt/x  reshardfs nofail,prefix=a\\040b,_netdev 0 0\n"
       "/c /d fuse.reshardfs\n"
-      "broken\n");
-  ASSERT_THAT(entries, SizeIs(2));
+      "broken\n"
+      "/e /f reshardsf\n"
+      "/dev/sdb /g reiserfs\n");
+  const std::vector<FstabEntry>& entries = file.entries;
+  ASSERT_THAT(entries, SizeIs(3));
+  EXPECT_THAT(file.unreadable, ElementsAre(6));
   EXPECT_EQ(entries[0].line, 4);
   EXPECT_EQ(entries[0].source, "/a b");
   EXPECT_EQ(entries[0].mountpoint, "/mnt/x");
@@ -129,6 +133,7 @@ TEST(DoctorFstab, FindsItsEntriesAlone) {
   EXPECT_FALSE(entries[0].has_option("net"));
   EXPECT_EQ(entries[1].type, "fuse.reshardfs");
   EXPECT_THAT(entries[1].options, IsEmpty());
+  EXPECT_EQ(entries[2].type, "reshardsf");
 }
 
 ServerProbe trusted(std::int64_t not_before, std::int64_t not_after) {
