@@ -16,6 +16,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/resource_limits.h"
+#include "base/text/text.h"
 #include "daemon/handover/mount_handover.h"
 #include "daemon/handover/takeover.h"
 #include "daemon/keeping/keeper.h"
@@ -56,6 +57,28 @@ void set_read_ahead(const std::filesystem::path& mountpoint, unsigned kib) noexc
   }
 }
 
+/// Not on the thread that notices it: the log may wait, too.
+void tell_stalls(ServedTree& served) {
+  using std::chrono::duration_cast;
+  while (const auto stall = served.storage.stall()) {
+    const auto seconds = duration_cast<std::chrono::seconds>(stall->waited).count();
+    if (stall->over) {
+      const LogFields fields{.duration = duration_cast<std::chrono::nanoseconds>(stall->waited)};
+      const LogScope scope(LogEvent::kStallOver, fields);
+      log_info(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
+               seconds);
+      continue;
+    }
+    LogFields fields{.operation = stall->asked.operation,
+                     .file = served.source.current()->path(stall->asked.inode)};
+    stall->asked.asker.describe(fields);
+    const std::string file = printable(fields.file);
+    const LogScope scope(LogEvent::kSourceStalled, std::move(fields));
+    log_warning(LogEvent::kSourceStalled, "{} of '/{}' has waited for the source for {} s",
+                stall->asked.operation, file, seconds);
+  }
+}
+
 enum class Ending : std::uint8_t {
   kSignal,
   kUnmounted,
@@ -66,8 +89,8 @@ enum class Ending : std::uint8_t {
 
 /// Waits for the end of the mount. The mount is live when the kernel's INIT has been answered: a
 /// mount(2) that has returned shows only that the kernel will send it.
-Ending supervise(const WakePipe& events, const ServeOptions& options, MountHandover& handover,
-                 const std::function<void()>& on_live) {
+Ending supervise(const WakePipe& events, ServedTree& served, const ServeOptions& options,
+                 MountHandover& handover, const std::function<void()>& on_live) {
   bool live = false;
   for (;;) {
     switch (events.wait()) {
@@ -84,6 +107,9 @@ Ending supervise(const WakePipe& events, const ServeOptions& options, MountHando
         break;
       case Event::kReplace:
         handover.ask(/*replace=*/true);
+        break;
+      case Event::kStall:
+        tell_stalls(served);
         break;
       case Event::kToldKernel:
         handover.told_kernel();
@@ -167,6 +193,17 @@ std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
   return std::make_exception_ptr(error.in_file(options.mountpoint));
 }
 
+/// Why a mount ends that has been live, and what it leaves.
+std::string words_of(Ending ending, Session& session, const ServedTree& served) {
+  if (ending == Ending::kUnmounted) {
+    return session.is_in_place() ? "the connection to the kernel was aborted" : "it was unmounted";
+  }
+  std::string words = "a signal asked for it";
+  const std::uint64_t open = served.openings->count();
+  if (open > 0) words += "; programs still have " + counted(open, "file") + " open";
+  return words;
+}
+
 /// Later, looking at the mount point would be a request to this very process.
 ServeOptions with_real_mountpoint(ServeOptions options) {
   const Takeover* const takeover = options.handover.takeover;
@@ -194,6 +231,7 @@ void pass_on_all(const WakePipe& events, pid_t successor) noexcept {
 void leave_mount(const HandoverOptions& options, Session& session, ServedTree& served,
                  WorkerThreads& workers, MountHandover& handover, const WakePipe& events) {
   const pid_t successor = *handover.successor();
+  log_info(LogEvent::kHandedOver, "process {} has the mount now", successor);
   pass_on_all(events, successor);
   session.release();
   if (options.on_successor) options.on_successor(successor);
@@ -240,7 +278,7 @@ void serve(TreeSource& source, const ServeOptions& given_options,
   std::exception_ptr failure;
   try {
     if (source.changes()) served.refresher.start();
-    ending = supervise(events, options, handover, [&] {
+    ending = supervise(events, served, options, handover, [&] {
       session.watch_for_unmount();
       handover.begin();
       if (options.handover.takeover != nullptr) options.handover.takeover->wait_for_end();
@@ -256,9 +294,12 @@ void serve(TreeSource& source, const ServeOptions& given_options,
   if (options.handover.keeper != nullptr) options.handover.keeper->release();
   if (options.on_end) options.on_end();
   if (!failure) failure = failure_of(ending, options);
+  const std::string why = failure ? "" : words_of(ending, session, served);
   if (!stop_threads(workers, served, handover)) end_process(session, served, failure);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
+  served.failures.tell_counts();
+  log_info(LogEvent::kMountEnded, "the mount has ended: {}", why);
 }
 
 }  // namespace reshardfs

@@ -28,6 +28,13 @@ struct Asker {
   void describe(LogFields& fields) const;
 };
 
+/// What is asked for, for the log.
+struct Asked {
+  fuse_ino_t inode = 0;
+  const char* operation = "";  ///< a literal
+  Asker asker{};
+};
+
 /// The number of the process that a thread belongs to, from the text of /proc/<thread>/status; 0 if
 /// it does not say.
 pid_t process_of_status(std::string_view status) noexcept;

@@ -20,13 +20,6 @@ inline ServedTree& served(fuse_req_t request) {
   return *static_cast<ServedTree*>(fuse_req_userdata(request));
 }
 
-/// What is asked for, for the log.
-struct Asked {
-  fuse_ino_t inode = 0;
-  const char* operation = "";  ///< a literal
-  Asker asker{};
-};
-
 /// Counts and logs the exception that is being handled, with the path.
 void log_failure(ServedTree& served, const Asked& asked) noexcept;
 
@@ -58,7 +51,7 @@ void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation,
   const Asked asked{inode, operation, Asker::of(request)};
   KillableRequest::Ptr waiting;
   try {
-    waiting = KillableRequest::watch(request, is_killed);
+    waiting = KillableRequest::watch(request, is_killed, asked);
     all.storage.submit(waiting, kind, std::forward<MakeKey>(key),
                        [&all, asked, make = std::forward<Make>(make)]() mutable {
                          return reply_of(all, asked, make);

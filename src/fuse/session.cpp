@@ -221,7 +221,6 @@ void Session::take_away() noexcept {
   }
 }
 
-/// Whether the place shows this mount: not nothing, nor a later one.
 bool Session::is_in_place() noexcept {
   if (!mount_) return false;
   try {

@@ -38,6 +38,9 @@ class Session {
   /// it.
   void release() noexcept;
   const std::optional<MountEntry>& place() const noexcept { return mount_; }
+  /// Whether the place shows this mount: neither nothing nor a later one. False if it came as a
+  /// descriptor.
+  bool is_in_place() noexcept;
   /// From now on, a later mount at the same place is not mistaken for this one after another
   /// process has unmounted it. Call this while requests are being answered, on a thread that does
   /// not answer them.
@@ -56,7 +59,6 @@ class Session {
   int descriptor() const noexcept;
 
  private:
-  bool is_in_place() noexcept;
   void take_away() noexcept;
 
   const MountOptions& options_;

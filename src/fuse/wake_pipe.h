@@ -15,6 +15,7 @@ enum class Event : char {
   kHangup = 'H',      ///< SIGHUP, where it has another meaning
   kReload = 'R',      ///< SIGUSR2: another process shall take the mount over
   kReplace = 'P',     ///< the same, to show another tree in the place of this one
+  kStall = 'W',       ///< StorageQueue::stall() has news
   kToldKernel = 'T',  ///< the kernel knows what has changed
   kSuccessor = 'N',   ///< that process is ready to, or has failed
   kChild = 'C',       ///< SIGCHLD, where it is waited for

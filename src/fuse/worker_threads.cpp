@@ -51,6 +51,7 @@ WorkerThreads::WorkerThreads(fuse_session* session, ServedTree& served, const Wa
     : session_(session), served_(served), events_(events) {
   served_.storage.on_spare_permits([this](unsigned count) { kick_idle(count); });
   served_.storage.on_thread_taken([this] { keep_one_idle(); });
+  served_.storage.on_stall([this] { events_.post(Event::kStall); });
 }
 
 void WorkerThreads::start(std::vector<std::string> again) {

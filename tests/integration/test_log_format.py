@@ -32,6 +32,11 @@ DATA = encode_checkpoint([Record("w", "Float32", (65536,), bytes(262144))])
 JOURNALD = "/lib/systemd/systemd-journald"
 
 
+def has_ended(log: Path) -> bool:
+    """umount(8) may return before the process of the mount has ended; this is its last line."""
+    return wait_until(lambda: b"the mount has ended" in log.read_bytes(), COMMAND_SECONDS)
+
+
 def objects(text: str) -> list[dict[str, Any]]:
     """Each line, which must be an object with what every one has."""
     lines = [json.loads(line) for line in text.splitlines()]
@@ -71,9 +76,12 @@ class LogFormat(unittest.TestCase):
                 metrics = (mountpoint / ".reshardfs/metrics").read_text()
                 self.assertIn(f'reshardfs_request_failures_total{{mount="{mountpoint}"}} 51\n', metrics)
                 self.assertEqual(run("umount", mountpoint).code, 0)
-            made, failed, again = objects(log.read_text())
+            self.assertTrue(has_ended(log))
+            made, failed, again, ended = objects(log.read_text())
             self.assertEqual((made["event"], made["level"]), ("mounted", "info"))
-            for line in (made, failed, again):
+            self.assertEqual((ended["event"], ended["level"], ended["message"]),
+                             ("mount_ended", "info", "the mount has ended: it was unmounted"))
+            for line in (made, failed, again, ended):
                 self.assertEqual((line["mount"], line["source"], line["pid"]),
                                  (str(mountpoint), str(source), daemon))
             self.assertEqual(
@@ -106,8 +114,9 @@ class LogFormat(unittest.TestCase):
                                            capture_output=True, timeout=COMMAND_SECONDS).stdout.decode()
                 gone = subprocess.run([Settings.binary, "umount", mountpoint], timeout=COMMAND_SECONDS, check=False)
                 self.assertEqual(gone.returncode, 0)
+            self.assertTrue(has_ended(log))
             lines = objects(log.read_bytes().decode())  # UTF-8
-            self.assertEqual([line["event"] for line in lines], ["mounted", "request_failed"])
+            self.assertEqual([line["event"] for line in lines], ["mounted", "request_failed", "mount_ended"])
             shown = hostile.decode(errors="replace")
             self.assertEqual((lines[1]["mount"], lines[1]["source_file"]), (shown, shown + ".ckpt"))
             name = hostile.replace(b"\xff", b"\\xff").decode()
@@ -140,8 +149,10 @@ class LogFormat(unittest.TestCase):
             with mountpoint_guard(directory / "mnt"):
                 self.assertEqual(run("mount", directory / "m.ckpt", directory / "mnt", "-v", "--log-file", log).code, 0)
                 self.assertEqual(run("umount", directory / "mnt").code, 0)
+            self.assertTrue(has_ended(log))
             self.assertRegex(log.read_text(), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d \[\d+\] info: "
-                                              rf"mounted 1 target rank at {directory}/mnt\n$")
+                                              rf"mounted 1 target rank at {directory}/mnt\n"
+                                              r"[^\n]* info: the mount has ended: it was unmounted\n$")
 
     def test_a_hand_over_keeps_the_format(self) -> None:
         with scratch() as directory:
@@ -151,14 +162,23 @@ class LogFormat(unittest.TestCase):
             with mountpoint_guard(mountpoint):
                 self.assertEqual(run("mount", directory / "m.ckpt", mountpoint, "-v", "--log-format", "json",
                                      "--log-file", log).code, 0)
+                (former,) = processes_of(mountpoint)
                 self.assertEqual(run("reload", mountpoint).code, 0)
                 (pid,) = processes_of(mountpoint)
                 os.kill(pid, signal.SIGHUP)
                 self.assertTrue(wait_until(lambda: "log_reopened" in log.read_text(), 10))
-                self.assertEqual(run("umount", mountpoint).code, 0)
+                with open(mountpoint / FILE, "rb"):
+                    os.kill(pid, signal.SIGTERM)
+                    self.assertTrue(has_ended(log))
             lines = objects(log.read_text())
             self.assertEqual({line["mount"] for line in lines}, {str(mountpoint)})
-            self.assertEqual((lines[-1]["event"], lines[-1]["pid"]), ("log_reopened", pid))
+            self.assertEqual(sorted((line["event"], line["pid"]) for line in lines),
+                             sorted([("mounted", former), ("handed_over", former), ("mounted", pid),
+                                     ("log_reopened", pid), ("mount_ended", pid)]))
+            (over,) = (line for line in lines if line["event"] == "handed_over")
+            self.assertEqual(over["message"], f"process {pid} has the mount now")
+            self.assertEqual(lines[-1]["message"],
+                             "the mount has ended: a signal asked for it; programs still have 1 file open")
 
 
 # In a mount namespace of its own: $1 the program, $2 a directory with m.ckpt and mnt.
@@ -186,7 +206,7 @@ for form in ("text", "json"):
 subprocess.run([program, "mount", "-f", f"{directory}/absent", f"{directory}/mnt"], stderr=errors, env=environment,
                check=False, **quiet)
 found = []
-while len(found) < 3 and time.monotonic() < end:
+while len(found) < 5 and time.monotonic() < end:
     time.sleep(0.2)
     (place,) = (entry.path for entry in os.scandir("/run/log/journal"))
     out = subprocess.run(["journalctl", "-D", place, "-o", "json", "--no-pager"], capture_output=True, text=True).stdout
@@ -210,12 +230,15 @@ class RealJournal(unittest.TestCase):
                                        WITH_JOURNAL, Settings.binary, directory],
                                       capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
-            text, as_json, failed = json.loads(done.stdout)
+            text, text_end, as_json, json_end, failed = json.loads(done.stdout)
             self.assertEqual((directory / "stderr").read_text(), "", "what the journal has")
             for entry in (text, as_json):
                 self.assertEqual((entry["RESHARDFS_EVENT"], entry["RESHARDFS_MOUNT"], entry["RESHARDFS_SOURCE"],
                                   entry["PRIORITY"], entry["SYSLOG_IDENTIFIER"]),
                                  ("mounted", str(mountpoint), f"{directory}/m.ckpt", "6", "reshardfs"))
+            for entry in (text_end, json_end):
+                self.assertEqual((entry["RESHARDFS_EVENT"], entry["RESHARDFS_MOUNT"]),
+                                 ("mount_ended", str(mountpoint)))
             self.assertEqual(text["MESSAGE"], f"reshardfs: info: mounted 1 target rank at {mountpoint}")
             self.assertEqual(json.loads(as_json["MESSAGE"])["event"], "mounted")
             self.assertEqual((failed["RESHARDFS_EVENT"], failed["PRIORITY"], failed["RESHARDFS_SOURCE_FILE"]),

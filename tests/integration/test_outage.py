@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import subprocess
 import threading
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import is_mounted, mounted, processes_of, run, scratch, wait_until
@@ -125,6 +127,37 @@ class Outage(unittest.TestCase):
                             reader.join(LONG)
                         self.assertEqual(got, [True] * len(readers))
                     self.assert_served(mountpoint)
+
+    def test_a_stall_is_in_the_log_with_its_end(self) -> None:
+        with self.mount("--direct-io", *KEEPS_NOTHING, "-v", "--log-format", "json") as mountpoint:
+            path = mounted_file(mountpoint, 0)
+            log = self.root / "log"
+
+            def told(event: str) -> list[dict[str, Any]]:
+                lines = map(json.loads, log.read_text().splitlines())
+                return [line for line in lines if line["event"] == event]
+
+            with open(path, "rb", buffering=0) as file:
+                self.source.forget_pages()
+                self.source.set("rank_*/* operation=read stall")
+                got: list[bytes] = []
+                readers = [threading.Thread(target=lambda: got.append(os.pread(file.fileno(), 4096, 1 << 19)))
+                           for _ in range(4)]
+                for reader in readers:
+                    reader.start()
+                self.assertTrue(wait_until(lambda: bool(told("source_stalled")), LONG))
+                self.assertEqual((got, told("stall_over")), ([], []))
+                self.source.set()
+                for reader in readers:
+                    reader.join(LONG)
+                self.assertEqual(len(got), 4)
+                self.assertTrue(wait_until(lambda: bool(told("stall_over")), LONG))
+            (begin,), (end,) = told("source_stalled"), told("stall_over")
+            self.assertEqual((begin["level"], begin["operation"], begin["file"], begin["client_pid"]),
+                             ("warning", "read", str(path.relative_to(mountpoint)), os.getpid()))
+            self.assertGreaterEqual(begin["duration_seconds"], 10)
+            self.assertGreaterEqual(end["duration_seconds"], begin["duration_seconds"] - 1)
+            self.assertRegex(begin["message"], r"^read of '/rank_0/.*' has waited for the source for \d+ s$")
 
     def test_steps_go_on(self) -> None:
         with self.mount("--step", "all", *KEEPS_NOTHING) as mountpoint:

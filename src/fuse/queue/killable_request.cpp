@@ -17,8 +17,9 @@
 
 namespace reshardfs {
 
-KillableRequest::Ptr KillableRequest::watch(fuse_req_t request, IsKilled is_killed) {
-  auto watched = std::make_shared<KillableRequest>(is_killed);
+KillableRequest::Ptr KillableRequest::watch(fuse_req_t request, IsKilled is_killed,
+                                            const Asked& asked) {
+  auto watched = std::make_shared<KillableRequest>(is_killed, asked);
   watched->start(request);
   return watched;
 }

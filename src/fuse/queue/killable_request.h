@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "fuse/asker.h"
 #include "fuse/libfuse.h"
 
 namespace reshardfs {
@@ -29,9 +30,10 @@ class KillableRequest {
   using IsKilled = bool (*)(pid_t thread) noexcept;
 
   /// @throws std::bad_alloc; then the request is unchanged.
-  static Ptr watch(fuse_req_t request, IsKilled is_killed);
+  static Ptr watch(fuse_req_t request, IsKilled is_killed, const Asked& asked = {});
 
-  explicit KillableRequest(IsKilled is_killed) noexcept : is_killed_(is_killed) {}
+  explicit KillableRequest(IsKilled is_killed, const Asked& asked = {}) noexcept
+      : asked_(asked), is_killed_(is_killed) {}
   KillableRequest(const KillableRequest&) = delete;
   KillableRequest& operator=(const KillableRequest&) = delete;
   ~KillableRequest() = default;
@@ -40,6 +42,7 @@ class KillableRequest {
   fuse_req_t claim() noexcept;
   /// Whether it has been given up, so that its work is no longer needed.
   bool is_over() const noexcept { return state_ == State::kGivenUp; }
+  const Asked& asked() const noexcept { return asked_; }
   /// The thread that waits, as fuse_ctx has it.
   pid_t thread() const noexcept { return thread_; }
   bool has_lost_its_program() const noexcept { return is_killed_(thread_); }
@@ -61,6 +64,7 @@ class KillableRequest {
 
   void answer_given_up() noexcept;
 
+  const Asked asked_;
   const IsKilled is_killed_;
   fuse_req_t request_ = nullptr;
   pid_t thread_ = 0;

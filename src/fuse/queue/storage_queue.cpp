@@ -171,6 +171,7 @@ bool StorageQueue::tick(Clock::time_point now) noexcept {
   give_up_killed();
   unsigned threads = 0;
   bool any = false;
+  bool news = false;
   Works given_up;  // freed without the mutex
   {
     const std::lock_guard lock(mutex_);
@@ -186,11 +187,47 @@ bool StorageQueue::tick(Clock::time_point now) noexcept {
     closed_.send_probes(now, [this](const Awaited& awaited) { return send_probe(awaited); });
     threads = startable();
     note_oldest();
+    news = stalls_.look(find_stalled(now), now);
     any = !running_.empty() || !held_.empty() || threads > 0 ||
           std::any_of(due_.begin(), due_.end(), [](const Works& due) { return !due.empty(); });
   }
   if (threads > 0 && wake_) wake_(threads);
+  if (news && stalled_) stalled_();
   return any;
+}
+
+std::optional<StallWatch::Stall> StorageQueue::stall() noexcept {
+  const std::lock_guard lock(mutex_);
+  return stalls_.take();
+}
+
+/// A read is short, so that all its time counts, with the wait for its turn. What reads or computes
+/// much is stalled only if it is stuck in a source.
+StallWatch::Found StorageQueue::find_stalled(Clock::time_point now) const noexcept {
+  StallWatch::Found found;
+  const auto look = [&](const Work& work, Clock::duration waited) {
+    if (waited < StallWatch::kAfter) return;
+    found.any = true;
+    if (work.request->is_over() || (found.longest && found.longest->waited >= waited)) return;
+    found.longest = {.asked = work.request->asked(), .waited = waited};
+  };
+  for (const auto& work : running_) {
+    if (work->request == nullptr) continue;
+    Clock::duration waited = now - work->request->asked().asker.since;
+    if (work->kind != WaitClass::kRead) {
+      waited = work->told ? std::min(waited, now - work->seen_at) : Clock::duration::zero();
+    }
+    look(*work, waited);
+  }
+  const auto look_at_reads = [&](const Works& works) {
+    for (const auto& work : works) {
+      if (work->request == nullptr || work->kind != WaitClass::kRead) continue;
+      look(*work, now - work->request->asked().asker.since);
+    }
+  };
+  look_at_reads(held_);
+  look_at_reads(due_[static_cast<std::size_t>(WaitClass::kRead)]);
+  return found;
 }
 
 /// Of requests that somebody waits for, to within a tick.

@@ -19,6 +19,7 @@
 
 #include "fuse/queue/closed_sources.h"
 #include "fuse/queue/killable_request.h"
+#include "fuse/queue/stall_watch.h"
 #include "fuse/queue/ticker.h"
 #include "fuse/queue/wait_permits.h"
 #include "fuse/reply.h"
@@ -62,6 +63,13 @@ class StorageQueue {
   /// @param note runs whenever a thread begins work, on that thread; must not throw. Call this
   ///        before the first submit().
   void on_thread_taken(std::function<void()> note) { taken_ = std::move(note); }
+
+  /// @param note runs when stall() has news, on the ticks' thread; must neither wait nor throw.
+  /// Call
+  ///        this before the first submit().
+  void on_stall(std::function<void()> note) { stalled_ = std::move(note); }
+  /// The next news of requests that wait for their source for long; nullopt: none.
+  std::optional<StallWatch::Stall> stall() noexcept;
 
   /// The number of threads that are running work.
   unsigned threads_taken() const noexcept { return threads_taken_; }
@@ -140,6 +148,7 @@ class StorageQueue {
   /// Of programs that have waited since the tick before.
   std::vector<KillableRequest::Ptr> waiting_requests();
   void note_oldest() noexcept;
+  StallWatch::Found find_stalled(Clock::time_point now) const noexcept;
   void give_up_killed() noexcept;
   // These need mutex_.
   void close_for_others(Work& work);
@@ -154,6 +163,7 @@ class StorageQueue {
 
   std::function<void(unsigned)> wake_;
   std::function<void()> taken_;
+  std::function<void()> stalled_;
   std::atomic<unsigned> threads_taken_ = 0;
   std::mutex mutex_;
   // All guarded by mutex_, except ClosedSources::any(). They are lists, so that moving work from
@@ -163,7 +173,8 @@ class StorageQueue {
   Works running_;
   std::array<Works, kWaitLimits.size()> due_;  ///< wait for a permit
   Works held_;                                 ///< would read what is closed
-  std::optional<Ticker> ticker_;               ///< last: it uses the others
+  StallWatch stalls_;
+  std::optional<Ticker> ticker_;  ///< last: it uses the others
 };
 
 }  // namespace reshardfs
