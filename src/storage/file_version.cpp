@@ -88,6 +88,11 @@ FileVersion::Moved FileVersion::compare(const struct stat& now) const noexcept {
   return nanoseconds(now.st_ctim) == change_time_ ? Moved::kNothing : Moved::kChangeTime;
 }
 
+bool FileVersion::is_known_as(int fd) const noexcept {
+  struct stat now {};
+  return !has_changed_ && ::fstat(fd, &now) == 0 && compare(now) == Moved::kNothing;
+}
+
 void FileVersion::require_same(int fd) const {
   if (is_settled_ && !has_changed_ && compare(examine(fd)) == Moved::kNothing) return;
   const std::lock_guard lock(mutex_);

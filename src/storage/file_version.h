@@ -47,6 +47,10 @@ class FileVersion {
   /// As it was found.
   const struct stat& found() const noexcept { return found_; }
 
+  /// Whether this is the file as require_same() last accepted it. Has no effect on the verdict.
+  /// @param fd open read-only.
+  bool is_known_as(int fd) const noexcept;
+
   /// Takes one system call while the times have not changed.
   /// @param fd the file, open read-only; may have been opened again.
   /// @throws Error kChanged with what to do, kIo if it cannot be examined.

@@ -7,13 +7,16 @@
 ///
 ///     PATTERN [operation=read|open|getattr] [from=BYTE] [to=BYTE] [chance=0..1] [count=N]
 ///             [delay=SECONDS] [stall] [error=NUMBER] [short=BYTES] [flip=BYTE]
+///             [lost]
 ///
 /// PATTERN is a glob over the path below the mount point, where * matches / too. `from` and `to`
 /// choose the reads that touch these bytes; `count` ends a rule after so many operations. What
 /// happens then: the operation waits, or stalls until the rules change; it fails with the errno; a
 /// read gives at most `short` bytes, or has the byte at an offset of the file inverted. Without
 /// --direct-io the kernel caches what was read, and takes a short answer for the end of the file.
-/// MOUNTPOINT/.stalled has the number of operations that are stalled now.
+/// With `lost` the rule is for files alone that were open when it was written, as a server that has
+/// been restarted forgets them. MOUNTPOINT/.stalled has the number of operations that are stalled
+/// now.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,6 +61,7 @@ struct Rule {
   int error = 0;
   std::uint64_t at_most = kNever;
   std::uint64_t flipped = kNever;
+  bool lost = false;
 };
 
 /// @throws std::exception if the line is no rule
@@ -87,6 +91,8 @@ Rule parse_rule(const std::string& line) {
       rule.error = std::stoi(value);
     } else if (key == "short") {
       rule.at_most = std::stoull(value);
+    } else if (key == "lost") {
+      rule.lost = true;
     } else if (key == "flip") {
       rule.flipped = std::stoull(value);
     } else {
@@ -119,11 +125,18 @@ class Faults {
     return path == kStalledPath ? std::to_string(stalled_) : text_;
   }
 
+  /// When a file is opened: counts the changes of the rules.
+  std::uint64_t now() const {
+    const std::lock_guard lock(mutex_);
+    return generation_;
+  }
+
   /// Waits as the rule says that matches, and returns it; one without effect if none does.
+  /// @param opened now() of then.
   Rule apply(const char* path, std::string_view operation, std::uint64_t begin = 0,
-             std::uint64_t end = kNever) {
+             std::uint64_t end = kNever, std::uint64_t opened = 0) {
     std::unique_lock lock(mutex_);
-    const Rule rule = match(path, operation, begin, end);
+    const Rule rule = match(path, operation, begin, end, opened);
     const std::uint64_t generation = generation_;
     const auto is_over = [&] { return generation_ != generation; };
     if (rule.stalls) {
@@ -136,10 +149,12 @@ class Faults {
   }
 
  private:
-  Rule match(const char* path, std::string_view operation, std::uint64_t begin, std::uint64_t end) {
+  Rule match(const char* path, std::string_view operation, std::uint64_t begin, std::uint64_t end,
+             std::uint64_t opened) {
     for (Rule& rule : rules_) {
       if (rule.operation != operation || rule.count == 0 || end <= rule.from || begin >= rule.to ||
-          ::fnmatch(rule.pattern.c_str(), path + 1, 0) != 0 || chance_(random_) >= rule.chance) {
+          ::fnmatch(rule.pattern.c_str(), path + 1, 0) != 0 || chance_(random_) >= rule.chance ||
+          (rule.lost && opened == generation_)) {
         continue;
       }
       if (rule.count != kNever) --rule.count;
@@ -157,6 +172,16 @@ class Faults {
   std::mt19937_64 random_{1};
   std::uniform_real_distribution<double> chance_{0, 1};
 };
+
+/// What the kernel's handle of an open file leads to.
+struct Opened {
+  int fd = -1;
+  std::uint64_t when = 0;
+};
+
+Opened& opened(const fuse_file_info* info) {
+  return *reinterpret_cast<Opened*>(info->fh);  // NOLINT: as libfuse keeps it
+}
 
 Faults faults;
 int directory = -1;
@@ -214,7 +239,8 @@ int open_file(const char* path, fuse_file_info* info) {
   if (rule.error != 0) return -rule.error;
   const int fd = ::openat(directory, relative(path), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -errno;
-  info->fh = static_cast<std::uint64_t>(fd);
+  // NOLINTNEXTLINE: release_file() deletes it
+  info->fh = reinterpret_cast<std::uint64_t>(new Opened{fd, faults.now()});
   info->direct_io = direct_io;
   return 0;
 }
@@ -226,10 +252,10 @@ int read_bytes(const char* path, char* out, std::size_t size, off_t offset, fuse
     if (begin >= text.size()) return 0;
     return static_cast<int>(text.copy(out, size, begin));
   }
-  const Rule rule = faults.apply(path, "read", begin, begin + size);
+  const Opened& file = opened(info);
+  const Rule rule = faults.apply(path, "read", begin, begin + size, file.when);
   if (rule.error != 0) return -rule.error;
-  const ssize_t count =
-      ::pread(static_cast<int>(info->fh), out, std::min<std::uint64_t>(size, rule.at_most), offset);
+  const ssize_t count = ::pread(file.fd, out, std::min<std::uint64_t>(size, rule.at_most), offset);
   if (count < 0) return -errno;
   if (rule.flipped >= begin && rule.flipped - begin < static_cast<std::uint64_t>(count)) {
     char& byte = out[rule.flipped - begin];
@@ -253,7 +279,9 @@ int truncate_file(const char* path, off_t, fuse_file_info*) {
 }
 
 int release_file(const char* path, fuse_file_info* info) {
-  if (!is_control(path)) ::close(static_cast<int>(info->fh));
+  if (is_control(path)) return 0;
+  const std::unique_ptr<Opened> file(&opened(info));
+  ::close(file->fd);
   return 0;
 }
 

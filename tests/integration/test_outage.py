@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, run_unittests_with_faults
-from mounted import is_mounted, mounted, processes_of, run, scratch, wait_until
-from two_arrays import HALVES, ROWS, TwoArrays, metric, mounted_file
+import sftp_server
+from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, forget_pages, run_unittests_with_faults
+from mounted import is_mounted, mounted, open_file_limit, processes_of, run, scratch, wait_until
+from two_arrays import HALVES, MANY_ROWS, ROWS, TwoArrays, metric, mounted_file
 
 SHAPE = (256, 4096)
 LONG = 60.0
@@ -159,6 +160,65 @@ class Outage(unittest.TestCase):
             self.assertGreaterEqual(end["duration_seconds"], begin["duration_seconds"] - 1)
             self.assertRegex(begin["message"], r"^read of '/rank_0/.*' has waited for the source for \d+ s$")
 
+    def test_files_that_a_server_has_forgotten_are_opened_again(self) -> None:
+        """As after a restart: what is open fails for ever, and opening it again works."""
+        for way, options in WAYS.items():
+            for code in (errno.EIO, errno.ESTALE, errno.ENOTCONN):
+                with self.subTest(way=way, code=errno.errorcode[code]), self.mount(*options) as mountpoint:
+                    if way == "cache on disk":
+                        self.empty_cache()
+                    whole = self.made.expected(0)
+                    with open(mounted_file(mountpoint, 0), "rb", buffering=0) as file:
+                        self.assertEqual(os.pread(file.fileno(), 4096, 0), whole[:4096])
+                        self.source.forget_pages()
+                        self.source.set(f"rank_*/* operation=read lost error={code}")
+                        self.drop(file.fileno())
+                        for offset in range(0, len(whole), 1 << 20):
+                            self.assertEqual(os.pread(file.fileno(), 1 << 20, offset),
+                                             whole[offset:offset + (1 << 20)])
+                    self.assert_served(mountpoint)
+
+    def test_files_without_a_descriptor_of_their_own_too(self) -> None:
+        """Those beyond the limit of open files share some."""
+        with scratch() as root:
+            made = TwoArrays(root, MANY_ROWS, HALVES, SHAPE)
+            with faulty(FaultFs.program, made.source) as source, open_file_limit(root, 40), \
+                    mounted(source.path, *made.options(), "--direct-io", *KEEPS_NOTHING) as mountpoint:
+                for _ in range(2):
+                    for rank in range(2):
+                        self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), made.expected(rank))
+                    source.forget_pages()
+                    source.set(f"rank_*/* operation=read lost error={errno.EIO}")
+
+    def test_descriptors_are_not_left_open(self) -> None:
+        with self.mount("--direct-io", *KEEPS_NOTHING) as mountpoint:
+            (daemon,) = processes_of(mountpoint)
+            before = len(os.listdir(f"/proc/{daemon}/fd"))
+            for _ in range(20):
+                self.source.forget_pages()
+                self.source.set(f"rank_*/* operation=read lost error={errno.EIO}")
+                self.assert_served(mountpoint)
+            self.assertLessEqual(len(os.listdir(f"/proc/{daemon}/fd")), before + 2, "descriptors are left open")
+
+    def test_a_file_that_is_another_one_is_not_taken_for_it(self) -> None:
+        with self.mount("--direct-io", *KEEPS_NOTHING) as mountpoint:
+            (daemon,) = processes_of(mountpoint)
+            with open(mounted_file(mountpoint, 0), "rb", buffering=0) as file:
+                self.assertTrue(os.pread(file.fileno(), 4096, 0))
+                for rank in range(2):
+                    path = self.made.file(rank)
+                    status = path.stat()
+                    other = path.with_suffix(".new")
+                    other.write_bytes(bytes(status.st_size))
+                    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+                    other.rename(path)
+                self.source.forget_pages()
+                self.source.set(f"rank_*/* operation=read lost error={errno.EIO}")
+                with self.assertRaises(OSError) as caught:
+                    os.pread(file.fileno(), 4096, 1 << 19)
+                self.assertIn(caught.exception.errno, (errno.EIO, errno.ESTALE))
+                self.assertEqual(processes_of(mountpoint), [daemon])
+
     def test_steps_go_on(self) -> None:
         with self.mount("--step", "all", *KEEPS_NOTHING) as mountpoint:
             (step,) = os.listdir(mountpoint / "steps")
@@ -174,6 +234,32 @@ class Outage(unittest.TestCase):
                 self.drop(file.fileno())
                 self.assertEqual(os.pread(file.fileno(), 4096, 1 << 19), whole[1 << 19:(1 << 19) + 4096])
             self.assertEqual(path.read_bytes(), whole)
+
+    @unittest.skipIf(sftp_server.why_not(), str(sftp_server.why_not()))
+    def test_a_server_of_sshfs_that_is_restarted(self) -> None:
+        with scratch() as root, contextlib.ExitStack() as stack:
+            made = TwoArrays(root, ROWS, HALVES, SHAPE)
+            server = sftp_server.SftpServer()
+            stack.callback(server.stop)
+            remote = stack.enter_context(sftp_server.sshfs(server, made.source, root / "remote"))
+            mountpoint = stack.enter_context(mounted(remote, *made.options(), "--direct-io", *KEEPS_NOTHING))
+            (daemon,) = processes_of(mountpoint)
+            whole = made.expected(0)
+            with open(mounted_file(mountpoint, 0), "rb", buffering=0) as file:
+                for _ in range(3):
+                    self.assertEqual(os.pread(file.fileno(), len(whole), 0)[:1 << 20], whole[:1 << 20])
+                    for path in remote.rglob("m-*"):
+                        forget_pages(path)
+                    server.stop()
+                    with self.assertRaises(OSError):
+                        os.pread(file.fileno(), 1 << 20, 1 << 19)
+                    self.assertIn("rank_0", os.listdir(mountpoint))
+                    server.start()
+                    for offset in range(0, len(whole), 1 << 20):
+                        self.assertEqual(os.pread(file.fileno(), 1 << 20, offset), whole[offset:offset + (1 << 20)])
+            for rank in range(2):
+                self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), made.expected(rank))
+            self.assertEqual(processes_of(mountpoint), [daemon])
 
     def test_what_was_replaced_meanwhile_is_stale(self) -> None:
         with self.mount("--direct-io", *KEEPS_NOTHING) as mountpoint:

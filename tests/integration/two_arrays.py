@@ -15,6 +15,7 @@ from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 RANKS = 4
 ROWS = Layout((RANKS,), ((0,), ()))
+MANY_ROWS = Layout((32,), ((0,), ()))
 COLUMNS = Layout((RANKS,), ((), (0,)))
 HALVES = Layout((2,), ((0,), ()))
 REPLICAS = Layout((2, RANKS // 2), ((1,), ()))

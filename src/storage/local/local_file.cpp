@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -14,6 +16,7 @@
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
 #include "storage/file_version.h"
+#include "storage/local/file_system_type.h"
 #include "storage/local/file_times.h"
 #include "storage/local/kept_maps.h"
 #include "storage/local/linkless_tree.h"
@@ -84,6 +87,26 @@ DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
   return descriptor;
 }
 
+/// What network file systems, and those of other processes, say of an open file when their server
+/// has been restarted. A timeout is none of them: opening the file would only wait as long.
+bool tells_of_lost_handle(const Error& error) noexcept {
+  if (error.kind() != ErrorKind::kIo) return false;
+  switch (error.os_error()) {
+    case EIO:
+    case ESTALE:
+    case EBADF:
+    case ENOTCONN:
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ESHUTDOWN:
+    case EREMOTEIO:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class LocalFile final : public ByteSource {
  public:
   /// @param descriptor kept if the pool has a place for it.
@@ -111,32 +134,39 @@ class LocalFile final : public ByteSource {
 
  private:
   DescriptorPtr open_again() const;
+  /// Puts a new descriptor in the place of one that has failed.
+  /// @return false if that is not possible, or the file is not known to be the same.
+  bool renew_descriptor() const noexcept;
   /// Out of maps that are kept for the next time.
   bool gather_from_windows(const StridedRanges& ranges, std::byte* out) const;
   void forget_maps() const noexcept;
-  /// Calls use(descriptor).
+  /// Calls use(descriptor), and once more with a new one if the file system has forgotten it.
   template <typename Use>
   auto with_descriptor(Use&& use) const {
-    if (own_) return use(own_->get());
-    return use(descriptor()->get());
+    try {
+      return own_ ? use(own_->get()) : use(descriptor()->get());
+    } catch (const Error& error) {
+      if (!tells_of_lost_handle(error) || !renew_descriptor()) throw;
+    }
+    return own_ ? use(own_->get()) : use(descriptor()->get());
   }
 
   DescriptorPool& pool_;
   mutable std::atomic<bool> has_maps_{false};
   DescriptorPtr own_;  ///< if it has a place
   FileVersion version_;
-  Place place_;  ///< where it is opened again, if it has no descriptor of its own
+  Place place_;  ///< where it is opened again
 };
 
 LocalFile::LocalFile(DescriptorPtr descriptor, Place place, DescriptorPool& pool)
     : pool_(pool), version_(descriptor->get(), place.path.string()) {
   require_regular(version_.found(), place.path);
+  place_ = std::move(place);
+  // A daemon leaves the working directory.
+  if (!place_.tree) place_.path = std::filesystem::absolute(place_.path);
   if (pool_.take_place()) {
     own_ = std::move(descriptor);
   } else {
-    place_ = std::move(place);
-    // A daemon leaves the working directory.
-    if (!place_.tree) place_.path = std::filesystem::absolute(place_.path);
     // It is about to be read.
     pool_.get(this, [&] { return std::move(descriptor); });
   }
@@ -159,6 +189,26 @@ DescriptorPtr LocalFile::open_again() const {
   if (!descriptor) place_.fail_to_open(errno);
   version_.require_same(descriptor->get());
   return descriptor;
+}
+
+bool LocalFile::renew_descriptor() const noexcept {
+  try {
+    const DescriptorPtr fresh = try_open(place_, pool_);
+    struct statfs system {};
+    // A disk that fails does so for every descriptor.
+    if (!fresh || !version_.is_known_as(fresh->get()) || ::fstatfs(fresh->get(), &system) != 0 ||
+        !is_remote_type(type_of(system))) {
+      return false;
+    }
+    forget_maps();
+    // The number stays, so that reads need no lock; those under way keep what they have.
+    if (own_) return ::dup3(fresh->get(), own_->get(), O_CLOEXEC) >= 0;
+    pool_.forget(this);
+    pool_.get(this, [&] { return fresh; });
+    return true;
+  } catch (const std::exception&) {
+    return false;  // the first error counts
+  }
 }
 
 void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {

@@ -31,6 +31,25 @@ namespace {
 using test::expect_error;
 using test::TempDir;
 
+Descriptor opened(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+TEST(FileVersion, KnowsTheFileAgainUntilAnythingHasChanged) {
+  const TempDir dir;
+  const std::string path = dir.write("f", "bytes");
+  const std::string other = dir.write("g", "bytes");
+  const Descriptor file = opened(path);
+  const FileVersion version(file.get(), path);
+  EXPECT_TRUE(version.is_known_as(opened(path).get()));
+  EXPECT_FALSE(version.is_known_as(opened(other).get()));
+  EXPECT_FALSE(version.is_known_as(-1));
+  std::filesystem::rename(other, path);
+  EXPECT_FALSE(version.is_known_as(opened(path).get())) << "another file has its name";
+  EXPECT_TRUE(std::ofstream(path, std::ios::app) << "more");
+  EXPECT_FALSE(version.is_known_as(opened(path).get()));
+}
+
 /// A file, opened, of which somebody changes the change time.
 class ChangeTime : public ::testing::Test {
  protected:
