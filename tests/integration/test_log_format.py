@@ -164,6 +164,7 @@ class LogFormat(unittest.TestCase):
                                      "--log-file", log).code, 0)
                 (former,) = processes_of(mountpoint)
                 self.assertEqual(run("reload", mountpoint).code, 0)
+                self.assertTrue(wait_until(lambda: len(processes_of(mountpoint)) == 1, COMMAND_SECONDS))
                 (pid,) = processes_of(mountpoint)
                 os.kill(pid, signal.SIGHUP)
                 self.assertTrue(wait_until(lambda: "log_reopened" in log.read_text(), 10))
