@@ -57,25 +57,31 @@ void set_read_ahead(const std::filesystem::path& mountpoint, unsigned kib) noexc
   }
 }
 
-/// Not on the thread that notices it: the log may wait, too.
-void tell_stalls(ServedTree& served) {
+void tell_stall(const ServedTree& served, const StallWatch::Stall& stall) {
   using std::chrono::duration_cast;
-  while (const auto stall = served.storage.stall()) {
-    const auto seconds = duration_cast<std::chrono::seconds>(stall->waited).count();
-    if (stall->over) {
-      const LogFields fields{.duration = duration_cast<std::chrono::nanoseconds>(stall->waited)};
-      const LogScope scope(LogEvent::kStallOver, fields);
-      log_info(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
-               seconds);
-      continue;
-    }
-    LogFields fields{.operation = stall->asked.operation,
-                     .file = served.source.current()->path(stall->asked.inode)};
-    stall->asked.asker.describe(fields);
-    const std::string file = printable(fields.file);
-    const LogScope scope(LogEvent::kSourceStalled, std::move(fields));
-    log_warning(LogEvent::kSourceStalled, "{} of '/{}' has waited for the source for {} s",
-                stall->asked.operation, file, seconds);
+  const auto seconds = duration_cast<std::chrono::seconds>(stall.waited).count();
+  if (stall.over) {
+    const LogScope scope(LogEvent::kStallOver,
+                         {.duration = duration_cast<std::chrono::nanoseconds>(stall.waited)});
+    log_info(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
+             seconds);
+    return;
+  }
+  LogFields fields{.operation = stall.asked.operation,
+                   .file = served.source.current()->path(stall.asked.inode)};
+  stall.asked.asker.describe(fields);
+  const std::string file = printable(fields.file);
+  const LogScope scope(LogEvent::kSourceStalled, std::move(fields));
+  log_warning(LogEvent::kSourceStalled, "{} of '/{}' has waited for the source for {} s",
+              stall.asked.operation, file, seconds);
+}
+
+/// Not on the thread that notices it: the log may wait, too.
+void tell_stalls(ServedTree& served) noexcept {
+  try {
+    while (const auto stall = served.storage.stall()) tell_stall(served, *stall);
+  } catch (const std::exception&) {
+    // The file is not there any more, or there is no memory for a line.
   }
 }
 
@@ -231,7 +237,6 @@ void pass_on_all(const WakePipe& events, pid_t successor) noexcept {
 void leave_mount(const HandoverOptions& options, Session& session, ServedTree& served,
                  WorkerThreads& workers, MountHandover& handover, const WakePipe& events) {
   const pid_t successor = *handover.successor();
-  log_info(LogEvent::kHandedOver, "process {} has the mount now", successor);
   pass_on_all(events, successor);
   session.release();
   if (options.on_successor) options.on_successor(successor);
@@ -239,6 +244,7 @@ void leave_mount(const HandoverOptions& options, Session& session, ServedTree& s
   const bool ended = stop_threads(workers, served, handover,
                                   [successor](Event event) { pass_on(event, successor); });
   served.failures.tell_counts();
+  log_info(LogEvent::kHandedOver, "process {} has the mount now", successor);
   if (options.after_hand_over) options.after_hand_over(events);
   pass_on_all(events, successor);
   if (ended) return;

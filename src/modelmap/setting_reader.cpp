@@ -13,8 +13,7 @@ std::string setting_text(const toml::key& key) {
   return std::string(key.str());
 }
 
-const toml::table& table_at(std::string_view key, const toml::node& node,
-                            const std::string& expected) {
+const toml::table& table_at(std::string_view key, const toml::node& node, const char* expected) {
   if (!node.is_table()) fail_wrong_type(key, node, expected);
   return *node.as_table();
 }

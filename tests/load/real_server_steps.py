@@ -104,7 +104,7 @@ def outages(way: str, cache: str) -> None:
     wait_for(lambda: events(log).count("stall_over") == events(log).count("source_stalled"), "no end of the stall")
     assert Reading(fd, 20 * MIB).end() == "right"
     # Restarted between two reads, and with the exported file system mounted anew.
-    for between in (":", f"umount {SERVED} && mount /dev/vda {SERVED}"):
+    for between in (":", f"umount {SERVED} && mount -o usrquota /dev/vda {SERVED}"):
         forget_pages()
         stop_server()
         run(between)
@@ -159,7 +159,7 @@ def quota(blocks: int, inodes: int) -> None:
 
 def main() -> None:
     print(run("uname -r").strip(), run("reshardfs --version").strip())
-    run(f"mkfs.ext4 -q -O quota /dev/vda; mkdir -p {REMOTE} {MOUNT}; mount /dev/vda {SERVED}; cp /m.ckpt {SERVED}")
+    run(f"mkfs.ext4 -q -O quota /dev/vda; mkdir -p {REMOTE} {MOUNT}; mount -o usrquota /dev/vda {SERVED}; cp /m.ckpt {SERVED}")
     Path("/etc/exports").write_text(f"{SERVED} 127.0.0.1(rw,fsid=0,no_root_squash,no_subtree_check,insecure)\n")
     run("mkdir -p /var/lib/nfs/v4recovery; mount -t nfsd nfsd /proc/fs/nfsd; chmod 666 /dev/fuse; chmod 1777 /tmp")
     start_server()

@@ -64,8 +64,7 @@ class StorageQueue {
   ///        before the first submit().
   void on_thread_taken(std::function<void()> note) { taken_ = std::move(note); }
 
-  /// @param note runs when stall() has news, on the ticks' thread; must neither wait nor throw.
-  /// Call
+  /// @param note runs on the ticks' thread when stall() has news; must neither wait nor throw. Call
   ///        this before the first submit().
   void on_stall(std::function<void()> note) { stalled_ = std::move(note); }
   /// The next news of requests that wait for their source for long; nullopt: none.
