@@ -63,8 +63,9 @@ void tell_stall(const ServedTree& served, const StallWatch::Stall& stall) {
   if (stall.over) {
     const LogScope scope(LogEvent::kStallOver,
                          {.duration = duration_cast<std::chrono::nanoseconds>(stall.waited)});
-    log_info(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
-             seconds);
+    // Who was warned must learn that it is over.
+    log_warning(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
+                seconds);
     return;
   }
   LogFields fields{.operation = stall.asked.operation,
