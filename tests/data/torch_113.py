@@ -23,6 +23,8 @@ warnings.filterwarnings("ignore", module="torch")
 dataclasses.dataclass = _hashed  # type: ignore[assignment]
 try:
     import torch
+    if not torch.__version__.startswith("1.13"):
+        raise ImportError(f"this is torch {torch.__version__}")
     import torch.distributed
     from torch.distributed._shard import checkpoint
     from torch.distributed._shard.metadata import ShardMetadata
