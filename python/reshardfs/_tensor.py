@@ -244,7 +244,7 @@ class State(Mapping[str, Tensor]):
         count = thread_count(threads)
         wanted = list(self) if names is None else name_list(names)
         handles = [self[name]._tensor for name in wanted]
-        return dict(zip(wanted, map(memoryview, _core.read_all(handles, count))))
+        return {name: memoryview(read) for name, read in zip(wanted, _core.read_all(handles, count))}
 
     def numpy(self, names: Iterable[str] | None = None, *, threads: int = 0) -> dict[str, np.ndarray]:
         """As read(), as arrays. Texts and maps, which are none, are left out if no names are given."""

@@ -30,7 +30,8 @@ def numpy_dtype(name: str, parameter: str | None = None) -> np.dtype:
     if name in _RAW:
         try:
             import ml_dtypes
-            return np.dtype(getattr(ml_dtypes, name))
+            made: np.dtype = np.dtype(getattr(ml_dtypes, name))
+            return made
         except (ImportError, AttributeError):
             return np.dtype(_RAW[name])
     return np.dtype(_NAMED.get(name, name)).newbyteorder("<")

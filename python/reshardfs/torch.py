@@ -96,8 +96,9 @@ class _Cuda:
         self.tensors = {lazy.name: torch.empty(lazy.nbytes, dtype=torch.uint8, device=device) for lazy in tensors}
         largest = min(BLOCK_BYTES, max(sum(lazy.nbytes for lazy in tensors), 1))
         self._memory = [torch.empty(largest, dtype=torch.uint8, pin_memory=True) for _ in range(BLOCKS)]
-        self._stream = torch.cuda.Stream(device)
-        self._events = [torch.cuda.Event() for _ in range(BLOCKS)]
+        cuda: Any = torch.cuda  # some versions have types for its classes, others none
+        self._stream = cuda.Stream(device)
+        self._events = [cuda.Event() for _ in range(BLOCKS)]
         # The allocator may have given memory that work on the current stream still uses.
         self._stream.wait_stream(torch.cuda.current_stream(device))
 
