@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +18,7 @@ namespace reshardfs {
 
 namespace {
 
-/// "s3://bucket" if the path ends with "s3:/bucket", or with more slashes lost; else empty.
+/// "s3://bucket" if the path ends with "s3:/bucket"; else empty.
 std::string url_at_end(const std::filesystem::path& path) {
   const std::vector<std::string_view> schemes = url_schemes();
   for (auto part = path.begin(); part != path.end(); ++part) {
@@ -28,9 +27,10 @@ std::string url_at_end(const std::filesystem::path& path) {
       return scheme == std::string(known) + ":";
     };
     if (std::none_of(schemes.begin(), schemes.end(), is_it)) continue;
-    std::filesystem::path rest;
-    for (auto more = std::next(part); more != path.end(); ++more) rest /= *more;
-    if (!rest.empty()) return scheme + "//" + rest.string();
+    std::filesystem::path tail;
+    for (auto more = part; more != path.end(); ++more) tail /= *more;
+    const bool names_something = tail.native().size() > scheme.size() + 1;
+    return names_something ? meant_url(tail.native()).value_or("") : "";
   }
   return "";
 }

@@ -89,6 +89,11 @@ def main() -> None:
     parser.add_argument("--package", type=Path, required=True, help="reshardfs_*.deb, made for the suite")
     parser.add_argument("--suite", default="bookworm")
     arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("this needs root")
+    for program in ("debootstrap", "cpio", "qemu-system-x86_64"):
+        if shutil.which(program) is None:
+            parser.error(f"{program} is not installed")
     with tempfile.TemporaryDirectory(prefix="reshardfs-server-") as made:
         folder = Path(made)
         make_system(folder / "root", arguments.suite, arguments.package.resolve())

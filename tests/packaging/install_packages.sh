@@ -120,11 +120,10 @@ check_services() {
     return
   fi
   new_system services
-  rmdir "$work/services/packages"
-  cp "$packages"/reshardfs_*.deb "$work/services/tmp/reshardfs.deb"
+  cp "$packages"/reshardfs_*.deb "$work/services/packages"
   in_system services sh -euc '
     apt-get -q -y install --no-install-recommends -o APT::Sandbox::User=root systemd systemd-sysv dbus python3 \
-      /tmp/reshardfs.deb
+      /packages/*.deb
     dpkg --purge reshardfs' >"$work/log" 2>&1 || { cat "$work/log" >&2; die "'apt-get install' failed (see above)"; }
   /usr/bin/python3 -B tests/packaging/check_upgrade.py --root . --system "$work/services" \
     --package "$packages"/reshardfs_*.deb

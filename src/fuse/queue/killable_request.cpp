@@ -26,14 +26,13 @@ KillableRequest::Ptr KillableRequest::watch(fuse_req_t request, IsKilled is_kill
 
 void KillableRequest::start(fuse_req_t request) noexcept {
   request_ = request;
-  thread_ = fuse_req_ctx(request)->pid;
   // If the interrupt has come already, libfuse calls interrupted() right here, with the request's
   // lock held: an answer would then free that lock under libfuse. So it is only noted, and followed
   // afterwards.
   fuse_req_interrupt_func(request, interrupted, this);
   if (change(State::kRegistering, State::kWaiting)) return;
   // The kernel interrupts a request once, so no other thread is doing this now.
-  if (!is_killed_(thread_)) {
+  if (!has_lost_its_program()) {
     state_ = State::kWaiting;
     return;
   }
@@ -55,7 +54,7 @@ void KillableRequest::give_up() noexcept {
 void KillableRequest::interrupted(fuse_req_t request, void* data) noexcept {
   auto& self = *static_cast<KillableRequest*>(data);
   if (self.change(State::kRegistering, State::kInterrupted)) return;
-  if (!self.is_killed_(self.thread_)) return;
+  if (!self.has_lost_its_program()) return;
   // Once it is given up, `self` may vanish at any time; `request` is libfuse's until this returns.
   if (self.change(State::kWaiting, State::kGivenUp)) fuse_reply_err(request, EINTR);
 }

@@ -30,9 +30,9 @@ class KillableRequest {
   using IsKilled = bool (*)(pid_t thread) noexcept;
 
   /// @throws std::bad_alloc; then the request is unchanged.
-  static Ptr watch(fuse_req_t request, IsKilled is_killed, const Asked& asked = {});
+  static Ptr watch(fuse_req_t request, IsKilled is_killed, const Asked& asked);
 
-  explicit KillableRequest(IsKilled is_killed, const Asked& asked = {}) noexcept
+  KillableRequest(IsKilled is_killed, const Asked& asked) noexcept
       : asked_(asked), is_killed_(is_killed) {}
   KillableRequest(const KillableRequest&) = delete;
   KillableRequest& operator=(const KillableRequest&) = delete;
@@ -44,8 +44,8 @@ class KillableRequest {
   bool is_over() const noexcept { return state_ == State::kGivenUp; }
   const Asked& asked() const noexcept { return asked_; }
   /// The thread that waits, as fuse_ctx has it.
-  pid_t thread() const noexcept { return thread_; }
-  bool has_lost_its_program() const noexcept { return is_killed_(thread_); }
+  pid_t thread() const noexcept { return asked_.asker.thread; }
+  bool has_lost_its_program() const noexcept { return is_killed_(thread()); }
   /// Gives the request up, unless it is being answered: the program has been killed.
   void give_up() noexcept;
 
@@ -67,7 +67,6 @@ class KillableRequest {
   const Asked asked_;
   const IsKilled is_killed_;
   fuse_req_t request_ = nullptr;
-  pid_t thread_ = 0;
   std::atomic<State> state_ = State::kRegistering;
 };
 

@@ -203,45 +203,32 @@ std::optional<StallWatch::Stall> StorageQueue::stall() noexcept {
 
 /// A read is short, so that all its time counts, with the wait for its turn. What reads or computes
 /// much is stalled only if it is stuck in a source.
+StallWatch::Clock::duration StorageQueue::stalled_for(const Work& work,
+                                                      Clock::time_point now) noexcept {
+  const Clock::duration waited = now - work.request->asked().asker.since;
+  if (work.kind == WaitClass::kRead) return waited;
+  return work.told ? std::min(waited, now - work.seen_at) : Clock::duration::zero();
+}
+
 StallWatch::Found StorageQueue::find_stalled(Clock::time_point now) const noexcept {
   StallWatch::Found found;
-  const auto look = [&](const Work& work, Clock::duration waited) {
+  for_each_work([&](const Work& work) {
+    if (work.request == nullptr) return;
+    const Clock::duration waited = stalled_for(work, now);
     if (waited < StallWatch::kAfter) return;
     found.any = true;
     if (work.request->is_over() || (found.longest && found.longest->waited >= waited)) return;
     found.longest = {.asked = work.request->asked(), .waited = waited};
-  };
-  for (const auto& work : running_) {
-    if (work->request == nullptr) continue;
-    Clock::duration waited = now - work->request->asked().asker.since;
-    if (work->kind != WaitClass::kRead) {
-      waited = work->told ? std::min(waited, now - work->seen_at) : Clock::duration::zero();
-    }
-    look(*work, waited);
-  }
-  const auto look_at_reads = [&](const Works& works) {
-    for (const auto& work : works) {
-      if (work->request == nullptr || work->kind != WaitClass::kRead) continue;
-      look(*work, now - work->request->asked().asker.since);
-    }
-  };
-  look_at_reads(held_);
-  look_at_reads(due_[static_cast<std::size_t>(WaitClass::kRead)]);
+  });
   return found;
 }
 
 /// Of requests that somebody waits for, to within a tick.
 void StorageQueue::note_oldest() noexcept {
   unsigned ticks = 0;
-  const auto look = [&ticks](const Works& works) {
-    for (const auto& work : works) {
-      if (work->request != nullptr && !work->request->is_over())
-        ticks = std::max(ticks, work->ticks);
-    }
-  };
-  look(running_);
-  look(held_);
-  for (const Works& due : due_) look(due);
+  for_each_work([&ticks](const Work& work) {
+    if (work.request != nullptr && !work.request->is_over()) ticks = std::max(ticks, work.ticks);
+  });
   counters().set_oldest_wait(ticks * Ticker::kInterval);
 }
 
@@ -308,17 +295,12 @@ bool StorageQueue::send_probe(const Awaited& awaited) noexcept {
 
 std::vector<KillableRequest::Ptr> StorageQueue::waiting_requests() {
   std::vector<KillableRequest::Ptr> requests;
-  const auto collect = [&requests](const Works& works) {
-    for (const auto& work : works) {
-      // Most work ends before anybody can be killed.
-      if (work->ticks++ == 0 || work->request == nullptr || work->request->is_over()) continue;
-      requests.push_back(work->request);
-    }
-  };
   const std::lock_guard lock(mutex_);
-  collect(running_);
-  collect(held_);
-  for (const Works& due : due_) collect(due);
+  for_each_work([&requests](Work& work) {
+    // Most work ends before anybody can be killed.
+    if (work.ticks++ == 0 || work.request == nullptr || work.request->is_over()) return;
+    requests.push_back(work.request);
+  });
   return requests;
 }
 

@@ -147,9 +147,19 @@ class StorageQueue {
   /// Of programs that have waited since the tick before.
   std::vector<KillableRequest::Ptr> waiting_requests();
   void note_oldest() noexcept;
+  static Clock::duration stalled_for(const Work& work, Clock::time_point now) noexcept;
   StallWatch::Found find_stalled(Clock::time_point now) const noexcept;
   void give_up_killed() noexcept;
   // These need mutex_.
+  template <typename Look>
+  void for_each_work(Look&& look) const {
+    const auto look_at = [&look](const Works& works) {
+      for (const auto& work : works) look(*work);
+    };
+    look_at(running_);
+    look_at(held_);
+    for (const Works& due : due_) look_at(due);
+  }
   void close_for_others(Work& work);
   bool start_next(Works::iterator& next) noexcept;
   void give_permit_back(const Work& work) noexcept;

@@ -143,12 +143,13 @@ class LocalFile final : public ByteSource {
   /// Calls use(descriptor), and once more with a new one if the file system has forgotten it.
   template <typename Use>
   auto with_descriptor(Use&& use) const {
+    const auto call = [&] { return own_ ? use(own_->get()) : use(descriptor()->get()); };
     try {
-      return own_ ? use(own_->get()) : use(descriptor()->get());
+      return call();
     } catch (const Error& error) {
       if (!tells_of_lost_handle(error) || !renew_descriptor()) throw;
     }
-    return own_ ? use(own_->get()) : use(descriptor()->get());
+    return call();
   }
 
   DescriptorPool& pool_;
@@ -193,6 +194,7 @@ DescriptorPtr LocalFile::open_again() const {
 
 bool LocalFile::renew_descriptor() const noexcept {
   try {
+    place_.require_no_device();
     const DescriptorPtr fresh = try_open(place_, pool_);
     struct statfs system {};
     // A disk that fails does so for every descriptor.
