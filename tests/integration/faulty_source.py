@@ -133,7 +133,7 @@ def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySour
              f"max_threads={THREADS},max_idle_threads={THREADS}"],
             stdin=subprocess.DEVNULL)
         try:
-            assert wait_until(lambda: is_mounted(mountpoint), 10), "fault_fs has not mounted"
+            assert wait_until(lambda: is_mounted(mountpoint)), "fault_fs has not mounted"
             source = FaultySource(mountpoint)
             try:
                 yield source
@@ -148,7 +148,7 @@ def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySour
             if is_mounted(mountpoint):
                 subprocess.run(["umount", "-l", mountpoint], timeout=COMMAND_SECONDS, check=False)
             try:
-                served.wait(10)
+                served.wait(60)
             except subprocess.TimeoutExpired:
                 served.kill()
                 served.wait()

@@ -136,7 +136,7 @@ class Place:
                 self.gate = os.open(self.program.with_suffix(".held"), os.O_WRONLY | os.O_NONBLOCK)
             return self.gate >= 0
 
-        assert wait_until(has_come, 20), "no process has come so far"
+        assert wait_until(has_come), "no process has come so far"
         (process,) = self.successors()
         return process
 
@@ -161,7 +161,7 @@ class Place:
     def staying_script(self) -> int:
         """The process of install_script(STEP, "stay"), when it has come to that step."""
         sign = self.program.with_name(self.program.name + ".stays")
-        assert wait_until(sign.exists, 20), "no script has come so far"
+        assert wait_until(sign.exists), "no script has come so far"
         sign.unlink()
         (script,) = self.successors()
         return script

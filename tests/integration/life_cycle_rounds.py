@@ -81,7 +81,7 @@ class Readers:
     def end(self) -> None:
         self._ending.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(60)
         assert not any(thread.is_alive() for thread in self._threads), "a reader still waits"
         assert not self.wrong, self.wrong[0]
 
@@ -110,7 +110,7 @@ def end_by_signal(number: signal.Signals) -> Callable[[Path], None]:
 def end_by_kill(mountpoint: Path) -> None:
     """As the kernel does it where memory runs out: then the user has to unmount."""
     end_by_signal(signal.SIGKILL)(mountpoint)
-    assert wait_until(lambda: not processes_of(mountpoint), 10), "it outlives SIGKILL"
+    assert wait_until(lambda: not processes_of(mountpoint)), "it outlives SIGKILL"
     end_by_command(mountpoint)
 
 
@@ -150,7 +150,7 @@ class Leftovers:
     def check(self, ours: str) -> None:
         """@param ours what other programs on this machine have is not looked at."""
         # A thread that has been told to end takes a moment.
-        assert wait_until(lambda: not self._new(ours), 5), f"left behind: {self._new(ours)}"
+        assert wait_until(lambda: not self._new(ours)), f"left behind: {self._new(ours)}"
 
 
 def mount_once(made: GeneratedSet, mountpoint: Path) -> None:

@@ -31,7 +31,7 @@ MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x1000, 0x4000, 1 << 18, 1 << 20
 SIDECAR, READER = 10001, 1000
 DATA = encode_checkpoint([Record("w", "UInt8", (1 << 20,), bytes(range(256)) * 4096)])
 FILE = "rank_0/checkpoint_0.ckpt"
-SECONDS = 30
+SECONDS = 60
 
 # Reads files anew and one that stays open, past the page cache, until `count` is deleted. Writes there how often, and
 # ends with a code that is not 0 at the first error or wrong byte.

@@ -112,7 +112,7 @@ def until(condition, seconds: float = 60.0, what: str = "the object store") -> N
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2):
+        with urllib.request.urlopen(url, timeout=20):
             return True
     except OSError:
         return False

@@ -452,7 +452,7 @@ class Unmounting(Answers):
             self.unmount(f"another mount namespace still has it: that of process {process} (sh), "
                          f"at {self.mountpoint}; its daemon, process {daemon},")
             self.assertEqual(processes_of(self.mountpoint), [daemon])
-        self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint), 20))
+        self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint)))
 
     def test_bind_mount(self) -> None:
         daemon = self.daemon()
@@ -463,7 +463,7 @@ class Unmounting(Answers):
             self.unmount(f"it is still mounted at {other}; its daemon, process {daemon},")
             result = run("umount", other)
             self.assertEqual((result.code, result.stderr), (0, ""))
-        self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint), 20))
+        self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint)))
 
 
 @unittest.skipIf(user_mount_problem(), user_mount_problem())

@@ -566,15 +566,15 @@ class Steps(Changed):
             self.assertEqual(os.readlink(mountpoint / "latest"), "steps/3")
             self.assert_expected(self.name, rank_files(steps / "3"))
             self.track("5")
-            self.assertTrue(wait_until(lambda: "5" in os.listdir(steps), 30))
+            self.assertTrue(wait_until(lambda: "5" in os.listdir(steps)))
             # A restarted job makes the directory anew.
             again = self.source / "iteration_00000003"
             shutil.rmtree(again)
             again.mkdir()
-            self.assertTrue(wait_until(lambda: "3" not in os.listdir(steps), 30))
+            self.assertTrue(wait_until(lambda: "3" not in os.listdir(steps)))
             for path in self.first.iterdir():
                 shutil.copy(path, again)
-            self.assertTrue(wait_until(lambda: "3" in os.listdir(steps), 30))
+            self.assertTrue(wait_until(lambda: "3" in os.listdir(steps)))
             self.assert_expected(self.name, rank_files(steps / "3"))
             with self.assertRaises(FileNotFoundError):
                 os.stat(steps / "9")

@@ -79,7 +79,7 @@ class ClosedStreams(Refusals):
         self.assertEqual([status["pid"]], processes_of(self.mountpoint))
         if log is None:
             return
-        self.assertTrue(wait_until(lambda: "mounted" in log.read_text(), 10))
+        self.assertTrue(wait_until(lambda: "mounted" in log.read_text()))
         for path in source.rglob("rank_*/*"):
             os.utime(path)
         with self.assertRaises(OSError) as caught:
@@ -87,7 +87,7 @@ class ClosedStreams(Refusals):
         self.assertEqual(caught.exception.errno, errno.ESTALE)
         self.assertIn("rank_0", log.read_text())
         os.kill(status["pid"], signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "the log continues here" in log.read_text(), 10),
+        self.assertTrue(wait_until(lambda: "the log continues here" in log.read_text()),
                         log.read_text())
 
     def each(self, body: Callable[[tuple[int, ...]], None]) -> None:
@@ -120,7 +120,7 @@ class ClosedStreams(Refusals):
                 source = self.copy_of_source()
                 process = self.start(closed, *self.mount_words(source, log), "-f")
                 try:
-                    self.assertTrue(wait_until(lambda: is_mounted(self.mountpoint), 20))
+                    self.assertTrue(wait_until(lambda: is_mounted(self.mountpoint)))
                     self.check_mount(source, log)
                     process.send_signal(signal.SIGTERM)
                     self.assertEqual(process.wait(COMMAND_SECONDS), DONE)

@@ -65,7 +65,7 @@ def certify(directory: Path, days: int) -> None:
     before = log.read_text().count("gracefully shutting down") if log.exists() else 0
     os.kill(int((directory / "nginx.pid").read_text()), signal.SIGHUP)
     # The workers of before end when the others are there.
-    wait_until(lambda: log.read_text().count("gracefully shutting down") > before, 5)
+    wait_until(lambda: log.read_text().count("gracefully shutting down") > before)
     time.sleep(0.5)
 
 

@@ -331,7 +331,7 @@ class Stopped(LargeSet):
     def stopped_by(self, number: signal.Signals) -> tuple[int, str]:
         process = start(*self.arguments(), "-j1", "--memory", "64K")
         wait_until(lambda: process.poll() is not None or
-                   (self.out.exists() and bool(partial_files(self.out))), 20)
+                   (self.out.exists() and bool(partial_files(self.out))))
         process.send_signal(number)
         _, complaint = process.communicate(timeout=COMMAND_SECONDS)
         return process.returncode, complaint.decode()
@@ -376,7 +376,7 @@ class Stopped(LargeSet):
                     os.posix_fallocate(others.fileno(), 0,
                                        space.f_bavail * space.f_frsize - needed - (1 << 20))
                 process = start(*self.arguments(), "-j1", "--memory", "64K")
-                wait_until(lambda: self.out.exists() and bool(partial_files(self.out)), 20)
+                wait_until(lambda: self.out.exists() and bool(partial_files(self.out)))
                 with open(disk / "others", "ab", buffering=0) as others, \
                         contextlib.suppress(OSError):
                     while others.write(b"x" * (1 << 20)):
@@ -422,7 +422,7 @@ class Stopped(LargeSet):
             shutil.rmtree(self.out, ignore_errors=True)
             process = start(*words, "-j1", "--memory", "64K")
             wait_until(lambda: process.poll() is not None or
-                       (self.out.exists() and bool(partial_files(self.out))), 20)
+                       (self.out.exists() and bool(partial_files(self.out))))
             for path in source.glob("rank_*/*"):
                 os.truncate(path, path.stat().st_size)
             _, complaint = process.communicate(timeout=COMMAND_SECONDS)

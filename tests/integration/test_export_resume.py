@@ -184,7 +184,7 @@ class StoppedAndChanged(LargeSet):
             shutil.rmtree(self.out, ignore_errors=True)
             process = start(*words)
             wait_until(lambda: process.poll() is not None or
-                       any(path.suffix == ".ckpt" for path in files_below(self.out).values()), 20)
+                       any(path.suffix == ".ckpt" for path in files_below(self.out).values()))
             process.kill()
             process.communicate()
             if 0 < sum(path.suffix == ".ckpt" for path in data_files(self.out).values()) < 2:

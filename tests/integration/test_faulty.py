@@ -178,11 +178,11 @@ class Faults(unittest.TestCase):
                                  ["v.npy", "w.npy"])
                 os.stat(mountpoint / f"rank_{rank}/params/w.npy")
             (mountpoint / ".reshardfs/status.json").read_text()
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, 30)
             self.assertTrue(all(thread.is_alive() for thread in waiting))
             self.faults()
             for thread in waiting:
-                thread.join(30)
+                thread.join(60)
             self.assertEqual(results, [self.made.expected(0)] * len(waiting))
 
     def test_ends_while_a_source_is_stalled(self) -> None:
@@ -205,8 +205,8 @@ class Faults(unittest.TestCase):
             os.kill(daemon, signal.SIGTERM)
             os.kill(daemon, signal.SIGTERM)
             for thread in readers:
-                thread.join(20)
-            self.assertLess(time.monotonic() - begin, 10)
+                thread.join(60)
+            self.assertLess(time.monotonic() - begin, 30)
             self.assertEqual(len(failures), len(readers))
             self.faults()
             assert_gone(mountpoint)

@@ -41,7 +41,7 @@ DATA = encode_checkpoint([Record("w", "Float32", (1000,), bytes(range(250)) * 16
 FILE = "rank_0/checkpoint_0.ckpt"
 # What a storage driver says beside the descriptor; more than one read of the daemon takes.
 OPTIONS = json.dumps({"args": ["--x"] * 1000}).encode()
-SECONDS = 30
+SECONDS = 60
 
 
 class Place:

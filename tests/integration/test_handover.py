@@ -66,7 +66,7 @@ class Upgrade(unittest.TestCase):
             os.kill(before, signal.SIGHUP)
             self.assertEqual(made.pid(), before)
             os.kill(before, signal.SIGUSR2)
-            self.assertTrue(wait_until(lambda: made.pid() != before, 20))
+            self.assertTrue(wait_until(lambda: made.pid() != before))
 
     def test_texts_that_are_open_stay_as_they_were(self) -> None:
         with mounted() as made, open(made.mountpoint / STATUS, "rb", buffering=0) as status, \
@@ -105,7 +105,7 @@ class Upgrade(unittest.TestCase):
                     ["dd", f"if={made.mountpoint / FILE}", "bs=64K", f"skip={begin >> 16}", "count=1",
                      "status=none"], stdout=subprocess.PIPE) as reader:
                     try:
-                        self.assertTrue(wait_until(lambda: in_flight(made) > 0, 20), "no read has come")
+                        self.assertTrue(wait_until(lambda: in_flight(made) > 0), "no read has come")
                         made.reload()
                         self.assertEqual(made.mount()["upgrades"], 1)
                     finally:
@@ -118,15 +118,15 @@ class Upgrade(unittest.TestCase):
     def test_whoever_waits_for_a_foreground_mount_waits_for_all_its_processes(self) -> None:
         with place() as made:
             with subprocess.Popen(made.words("-f"), start_new_session=True) as process:
-                self.assertTrue(wait_until(lambda: is_mounted(made.mountpoint), 20))
+                self.assertTrue(wait_until(lambda: is_mounted(made.mountpoint)))
                 self.assertEqual(made.read(), DATA)
                 for _ in range(3):
                     made.reload()
                     self.assertIsNone(process.poll())
                 # Those that have handed the mount over end when their reads have ended.
-                self.assertTrue(wait_until(lambda: len(processes_of(made.mountpoint)) == 2, 20))
+                self.assertTrue(wait_until(lambda: len(processes_of(made.mountpoint)) == 2))
                 process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(20), 0)
+                self.assertEqual(process.wait(60), 0)
             assert_gone(made.mountpoint)
 
 
@@ -144,18 +144,18 @@ class Leaving(unittest.TestCase):
                 made.source = source.path / "m.ckpt"
                 process = subprocess.Popen(made.words("--direct-io", *options), start_new_session=True)
                 try:
-                    self.assertTrue(wait_until(lambda: is_mounted(made.mountpoint), 20))
+                    self.assertTrue(wait_until(lambda: is_mounted(made.mountpoint)))
                     source.set(f"m.ckpt operation=read from={20 << 20} to={21 << 20} stall")
                     with subprocess.Popen(
                         ["dd", f"if={made.mountpoint / FILE}", "bs=64K", "skip=320", "count=1",
                          "status=none"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
                         try:
-                            self.assertTrue(wait_until(lambda: in_flight(made) > 0, 20))
+                            self.assertTrue(wait_until(lambda: in_flight(made) > 0))
                             yield made, process
-                            self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint), 20))
+                            self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint)))
                         finally:
                             source.set()  # for as long as a thread waits for it, its process cannot end
-                    self.assertEqual(process.wait(20), 0)
+                    self.assertEqual(process.wait(60), 0)
                     assert_gone(made.mountpoint)
                 finally:
                     process.kill()
@@ -170,7 +170,7 @@ class Leaving(unittest.TestCase):
         with self.stalled_mount("-f") as (made, process):
             made.reload()
             successor = made.pid()
-            self.assertTrue(wait_until(lambda: in_flight(made) > 0, 20), "the read has not come")
+            self.assertTrue(wait_until(lambda: in_flight(made) > 0), "the read has not come")
             made.reload()
             os.kill(successor, signal.SIGSTOP)
             process.send_signal(signal.SIGTERM)
@@ -186,7 +186,7 @@ class Leaving(unittest.TestCase):
 
     def test_the_end_of_a_mount_in_the_background(self) -> None:
         with self.stalled_mount() as (made, process):
-            self.assertEqual(process.wait(20), 0)
+            self.assertEqual(process.wait(60), 0)
             before = made.pid()
             made.reload()
             self.assertNotEqual(made.pid(), before)
@@ -194,11 +194,11 @@ class Leaving(unittest.TestCase):
 
     def test_another_reload(self) -> None:
         with self.stalled_mount() as (made, process):
-            self.assertEqual(process.wait(20), 0)
+            self.assertEqual(process.wait(60), 0)
             before = made.pid()
             made.reload()
             os.kill(before, signal.SIGUSR2)
-            self.assertTrue(wait_until(lambda: made.mount()["upgrades"] == 2, 20))
+            self.assertTrue(wait_until(lambda: made.mount()["upgrades"] == 2))
             os.kill(made.pid(), signal.SIGTERM)
 
 
@@ -325,7 +325,7 @@ class EachStep(unittest.TestCase):
                 ["sh", "-c", f"for i in $(seq 300); do cmp {made.mountpoint / FILE} {made.source} || exit 1; done"])
                 for _ in range(3)]
             self.assertEqual([reader.wait(60) for reader in readers], [0, 0, 0])
-            self.assertTrue(wait_until(lambda: made.mount()["reloads"] == 1, 20))
+            self.assertTrue(wait_until(lambda: made.mount()["reloads"] == 1))
             self.assertEqual(made.pid(), before)
 
     def test_the_old_process_is_killed(self) -> None:
@@ -336,12 +336,12 @@ class EachStep(unittest.TestCase):
                     made.install_script(step, deed, before)
                     os.kill(before, signal.SIGUSR2)
                     # The supervisor starts what is installed, too.
-                    self.assertTrue(wait_until(lambda: not self.lives(before), 20))
+                    self.assertTrue(wait_until(lambda: not self.lives(before)))
                     made.install(Settings.binary)
                     if is_mounted(made.mountpoint) and self.answers(made):
                         self.assertEqual(made.read(), DATA)
                     else:
-                        self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint), 20))
+                        self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint)))
                         break_out(made)
 
     @staticmethod
@@ -359,11 +359,11 @@ class EachStep(unittest.TestCase):
             self.assertEqual(made.run(*made.words()[1:]).code, 0)
             made.install_script("offer", "stay")
             os.kill(made.pid(), signal.SIGUSR2)
-            self.assertTrue(wait_until(lambda: len(made.successors()) == 1, 20))
+            self.assertTrue(wait_until(lambda: len(made.successors()) == 1))
             self.assertEqual(made.read(), DATA)
             self.assertEqual(run("umount", made.mountpoint).code, 0)
             assert_gone(made.mountpoint)
-            self.assertTrue(wait_until(lambda: not made.successors(), 20))
+            self.assertTrue(wait_until(lambda: not made.successors()))
 
 
 def break_out(made: Place) -> None:

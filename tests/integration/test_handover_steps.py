@@ -47,12 +47,12 @@ class Steps:
         return sorted(os.listdir(self.steps))
 
     def shows(self, *steps: int) -> bool:
-        return wait_until(lambda: self.names() == sorted(f"1_{step}" for step in steps), 20)
+        return wait_until(lambda: self.names() == sorted(f"1_{step}" for step in steps))
 
     def kill(self) -> None:
         before = self.place.pid()
         os.kill(before, signal.SIGKILL)
-        assert wait_until(lambda: self.place.pid() != before, 20)
+        assert wait_until(lambda: self.place.pid() != before)
 
     def kept_open(self, source: Path) -> bool:
         """By the process of the mount."""
@@ -94,7 +94,7 @@ class AllSteps(unittest.TestCase):
                         self.assertEqual(os.pread(file.fileno(), 1 << 21, 0), data_of(10))
                         self.assertEqual(job.file(10).stat().st_ino, inode)
                         job.save(step)
-                        self.assertTrue(wait_until(lambda: f"1_{step}" in job.names(), 20))
+                        self.assertTrue(wait_until(lambda: f"1_{step}" in job.names()))
                         self.assertEqual(job.file(step).read_bytes(), data_of(step))
                     self.assertEqual({entry.name for entry in names}, {Path(FILE).name})
                 self.assertEqual(os.readlink(job.place.mountpoint / "latest"), "steps/1_40")
@@ -140,7 +140,7 @@ class AllSteps(unittest.TestCase):
                 link.unlink()
                 self.assertTrue(job.shows(10, 20))
                 self.assertEqual(job.kept_open(kept), True)
-            self.assertTrue(wait_until(lambda: not job.kept_open(kept), 20), "its source stays open")
+            self.assertTrue(wait_until(lambda: not job.kept_open(kept)), "its source stays open")
 
     def test_a_step_that_is_replaced_meanwhile_is_another_one(self) -> None:
         with all_steps("--supervise") as job:
@@ -149,9 +149,9 @@ class AllSteps(unittest.TestCase):
             job.save(30)
             shutil.copy(job.source / "rank_0/m-1_30.ckpt", job.source / "rank_0/m-1_10.ckpt")
             job.kill()
-            self.assertTrue(wait_until(lambda: job.names() == ["1_10", "1_20", "1_30"], 20))
+            self.assertTrue(wait_until(lambda: job.names() == ["1_10", "1_20", "1_30"]))
             # Until the new process has looked into it, names lead to what is there no more.
-            self.assertTrue(wait_until(lambda: self.is_now(job.file(10), data_of(30)), 20))
+            self.assertTrue(wait_until(lambda: self.is_now(job.file(10), data_of(30))))
             self.assertNotEqual(job.file(10).stat().st_ino, inode)
 
     def is_now(self, path: Path, data: bytes) -> bool:

@@ -338,7 +338,7 @@ class Many(InspectTest):
             listing = time.monotonic() - listing
             start = time.monotonic()
             lines = on_terminal("inspect", path, **PLAIN)
-            self.assertLess(time.monotonic() - start, 1 + 10 * listing)
+            self.assertLess(time.monotonic() - start, 10 + 10 * listing)
             self.assertLessEqual(len(lines), 24)
             self.assertTrue(any("20000 parameters" in line for line in lines))
             everything = self.says(0, path, "--tree")

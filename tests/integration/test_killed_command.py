@@ -28,7 +28,7 @@ from mounted import (  # noqa: E402
 )
 
 DATA = encode_checkpoint([Record("w", "UInt8", (1 << 20,), bytes(range(256)) * 4096)])
-SECONDS = 30
+SECONDS = 60
 # What runs the command and reads its messages, as Python's mount() does.
 CALLER = """
 import os, subprocess, sys

@@ -92,7 +92,7 @@ class Unmounting(unittest.TestCase):
             with path.open("rb", buffering=0) as file:
                 for pid in processes_of(mountpoint):
                     os.kill(pid, signal.SIGTERM)
-                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint), 10))
+                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint)))
                 try:
                     self.assertEqual(file.read(100), whole[:100])
                 except OSError as error:
@@ -103,7 +103,7 @@ class Unmounting(unittest.TestCase):
         with self.live() as mountpoint:
             for pid in processes_of(mountpoint):
                 os.kill(pid, signal.SIGKILL)
-            self.assertTrue(wait_until(lambda: not processes_of(mountpoint), 10))
+            self.assertTrue(wait_until(lambda: not processes_of(mountpoint)))
             self.assertEqual(run("umount", mountpoint).code, 0)
             assert_gone(mountpoint)
 
@@ -117,12 +117,12 @@ class Unmounting(unittest.TestCase):
                     with subprocess.Popen(
                         [*words, *made.options()], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
                     ) as process:
-                        self.assertTrue(wait_until(lambda: is_mounted(mountpoint), 20))
+                        self.assertTrue(wait_until(lambda: is_mounted(mountpoint)))
                         self.assertEqual(processes_of(mountpoint), [process.pid])
                         data = rank_files(mountpoint)[0].read_bytes()
                         self.assertEqual(by_name(data), made.expected(0))
                         process.send_signal(number)
-                        self.assertEqual(process.wait(20), 0)
+                        self.assertEqual(process.wait(60), 0)
                     assert_gone(mountpoint)
 
 
@@ -301,7 +301,7 @@ class Relatives(unittest.TestCase):
                 self.assertEqual(done.returncode, 0)
                 self.assertEqual(by_name(rank_files(mountpoint)[1].read_bytes()), made.expected(1))
                 self.assertEqual(run("umount", mountpoint).code, 0)
-                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint), 10))
+                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint)))
             finally:
                 if is_mounted(mountpoint):
                     abort_connection(mountpoint)

@@ -385,7 +385,7 @@ class NeverWritten(Source):
                 # A sanitizer cannot look for leaks in a program that is traced.
                 env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
             ) as tracer:
-                wait_until(lambda: is_mounted(mountpoint) or tracer.poll() is not None, 30)
+                wait_until(lambda: is_mounted(mountpoint) or tracer.poll() is not None)
                 if not is_mounted(mountpoint):
                     self.skipTest("strace cannot trace here")
                 try:
@@ -395,7 +395,7 @@ class NeverWritten(Source):
                             path.read_bytes()
                 finally:
                     unmounted = run("umount", mountpoint).code
-                self.assertEqual((unmounted, tracer.wait(20)), (0, 0))
+                self.assertEqual((unmounted, tracer.wait(60)), (0, 0))
             assert_gone(mountpoint)
         self.check_calls(calls_in(self.directory))
         self.assertEqual(self.state(), before)

@@ -49,7 +49,7 @@ class Shown:
     def told(self, *words: str) -> bool:
         """Whether a line of the log has all words, soon."""
         return wait_until(
-            lambda: any(all(word in line for word in words) for line in self.log()), 10)
+            lambda: any(all(word in line for word in words) for line in self.log()))
 
     def source_bytes(self) -> int:
         """What the daemon has read of the source."""

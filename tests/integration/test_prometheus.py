@@ -52,7 +52,7 @@ DATA = encode_checkpoint([Record("w", "Float32", (65536,), bytes(262144))])
 def metrics(*words: str | Path) -> str:
     """What status prints, in time and with success whatever the mounts are like."""
     began = time.monotonic()
-    result = run("status", "--metrics", *words, seconds=30)
+    result = run("status", "--metrics", *words)
     assert (result.code, result.stderr) == (0, ""), result
     assert time.monotonic() - began < SOON
     return result.stdout
@@ -116,7 +116,7 @@ class StatusMetrics(unittest.TestCase):
               mounted_in(directory, "stalled") as stalled):
             (pid,) = processes_of(dead)
             os.kill(pid, signal.SIGKILL)
-            self.assertTrue(wait_until(lambda: not processes_of(dead), 10))
+            self.assertTrue(wait_until(lambda: not processes_of(dead)))
             (pid,) = processes_of(stalled)
             os.kill(pid, signal.SIGSTOP)
             try:
@@ -169,7 +169,7 @@ class StatusMetrics(unittest.TestCase):
             made = TwoArrays(directory, ROWS, HALVES, (1024, 65536))
             gate = threading.Event()
             with serving(directory) as server, mounted(f"{server.url}/set", *made.options()) as mountpoint:
-                server.rules = [lambda request: gate.wait(20) and False]
+                server.rules = [lambda request: gate.wait(60) and False]
                 reader = threading.Thread(target=mounted_file(mountpoint, 0).read_bytes, daemon=True)
                 reader.start()
                 age = re.compile(rf'^reshardfs_oldest_request_seconds{{mount="{mountpoint}"}} (\S+)$', re.MULTILINE)
@@ -180,11 +180,11 @@ class StatusMetrics(unittest.TestCase):
                     return float(found[1])
 
                 try:
-                    self.assertTrue(wait_until(lambda: oldest() > 1, 15))
+                    self.assertTrue(wait_until(lambda: oldest() > 1))
                 finally:
                     gate.set()
-                reader.join(30)
-                self.assertTrue(wait_until(lambda: oldest() == 0, 10))
+                reader.join(60)
+                self.assertTrue(wait_until(lambda: oldest() == 0))
 
 
 class Service(unittest.TestCase):
@@ -223,7 +223,7 @@ class Service(unittest.TestCase):
                      f"--collector.textfile.directory={texts}"],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log) as exporter:
                 try:
-                    self.assertTrue(wait_until(lambda: "node_textfile" in page(url), 30))
+                    self.assertTrue(wait_until(lambda: "node_textfile" in page(url)))
                     collected = page(url)
                 finally:
                     exporter.terminate()
@@ -257,7 +257,7 @@ class Exporter(http.server.BaseHTTPRequestHandler):
     mountpoint = Path()
 
     def do_GET(self) -> None:
-        body = run("status", "--metrics", self.mountpoint, seconds=30).stdout.encode()
+        body = run("status", "--metrics", self.mountpoint).stdout.encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()
@@ -291,11 +291,11 @@ def prometheus(directory: Path, mountpoint: Path) -> Iterator[str]:
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
-        assert wait_until(lambda: is_ready(url), 60), (directory / "prometheus.log").read_text()
+        assert wait_until(lambda: is_ready(url)), (directory / "prometheus.log").read_text()
         yield url
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(60)
         exporter.shutdown()
         exporter.server_close()
 
@@ -342,12 +342,12 @@ class RealPrometheus(unittest.TestCase):
                   mounted(f"{server.url}/set", *made.options(), "--cache-dir", cache) as mountpoint,
                   prometheus(directory, mountpoint) as url):
                 of_mount = f'reshardfs_up{{mount="{mountpoint}"}}'
-                self.assertTrue(wait_until(lambda: bool(self.scraped(url, of_mount)), 60))
+                self.assertTrue(wait_until(lambda: bool(self.scraped(url, of_mount))))
                 # Between two scrapes, so that there are rates.
                 for rank in range(2):
                     self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), made.expected(rank))
                 read = f'increase(reshardfs_read_bytes_total{{mount="{mountpoint}",view="ranks"}}[1m]) > 0'
-                self.assertTrue(wait_until(lambda: bool(self.scraped(url, read)), 60))
+                self.assertTrue(wait_until(lambda: bool(self.scraped(url, read))))
                 for expression in self.queries():
                     query = (expression.replace("$instance", ".*").replace("$mount", str(mountpoint))
                              .replace("$__rate_interval", "1m"))
@@ -377,24 +377,24 @@ class RealPrometheus(unittest.TestCase):
         def rules() -> list[Any]:
             return [rule for group in ask(url, "rules")["groups"] for rule in group["rules"]]
 
-        self.assertTrue(wait_until(lambda: all(rule["health"] == "ok" for rule in rules()), 30), rules())
+        self.assertTrue(wait_until(lambda: all(rule["health"] == "ok" for rule in rules())), rules())
         self.assertEqual(len(rules()), RULES.read_text().count("- alert: "))
 
     def test_an_alert_fires_and_clears(self) -> None:
         with scratch() as directory, mounted_in(directory, "m") as mountpoint, prometheus(directory, mountpoint) as url:
             labels = f'{{alertname="ReshardfsReadErrors",mount="{mountpoint}"}}'
-            self.assertTrue(wait_until(lambda: bool(self.scraped(url, f'reshardfs_up{{mount="{mountpoint}"}}')), 60))
+            self.assertTrue(wait_until(lambda: bool(self.scraped(url, f'reshardfs_up{{mount="{mountpoint}"}}'))))
             self.assertEqual(self.scraped(url, f"ALERTS{labels}"), [])
             os.truncate(directory / "m.ckpt", 1000)
             with self.assertRaises(OSError):
                 (mountpoint / FILE).read_bytes()
-            self.assertTrue(wait_until(lambda: bool(self.scraped(url, f'ALERTS{labels} == 1')), 60))
+            self.assertTrue(wait_until(lambda: bool(self.scraped(url, f'ALERTS{labels} == 1'))))
             changed = f'ALERTS{{alertname="ReshardfsSourceChanged",mount="{mountpoint}"}}'
-            self.assertTrue(wait_until(lambda: bool(self.scraped(url, changed)), 60))
+            self.assertTrue(wait_until(lambda: bool(self.scraped(url, changed))))
             (directory / "m.ckpt").write_bytes(DATA)
             # Refused while a program has a file of the former contents open, as Prometheus has the metrics.
-            self.assertTrue(wait_until(lambda: run("reload", "--replace", mountpoint).code == 0, 30))
-            self.assertTrue(wait_until(lambda: not self.scraped(url, changed), 60))
+            self.assertTrue(wait_until(lambda: run("reload", "--replace", mountpoint).code == 0))
+            self.assertTrue(wait_until(lambda: not self.scraped(url, changed)))
 
 
 if __name__ == "__main__":

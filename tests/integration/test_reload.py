@@ -55,7 +55,7 @@ class Reload:
         said = self.process.stdout.read()
         self.process.wait(90)
         # The one that has looked at the mount in vain, and was killed, uses the mount until it has ended.
-        assert wait_until(lambda: not any(map(runs, self.helpers)), 20), f"{self.helpers} go on"
+        assert wait_until(lambda: not any(map(runs, self.helpers))), f"{self.helpers} go on"
         return self.process.returncode, said
 
 
@@ -92,7 +92,7 @@ def stop(pid: int) -> None:
         threads = Path(f"/proc/{pid}/task").iterdir()
         return all("\nState:\tT" in (thread / "status").read_text() for thread in threads)
 
-    assert wait_until(is_stopped, 20), f"process {pid} goes on"
+    assert wait_until(is_stopped), f"process {pid} goes on"
 
 
 def has_taken_signals(pid: int) -> bool:
@@ -149,7 +149,7 @@ class Supervised(unittest.TestCase):
             self.assertEqual(code, 3)
             self.assertIn("the new process was not ready within 1 second;", said)
             os.kill(script, signal.SIGKILL)
-            self.assertTrue(wait_until(lambda: made.mount()["reloads"] == 1, 20))
+            self.assertTrue(wait_until(lambda: made.mount()["reloads"] == 1))
             self.expect(made, 0, 0)
 
     def test_of_a_mount_that_nobody_serves_at_the_moment(self) -> None:
@@ -197,7 +197,7 @@ class Supervised(unittest.TestCase):
                 code, said = reload.end()
             self.assertEqual(code, 0, said)
             self.expect(made, 1, 1)
-            self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{held}"), 20))
+            self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{held}")))
             made.release()
 
     def test_a_supervisor_that_the_configuration_does_not_name_any_more(self) -> None:
@@ -232,10 +232,10 @@ class Supervised(unittest.TestCase):
                 held = made.held()
                 made.install(Settings.binary)
                 os.kill(supervisor, number)
-                self.assertTrue(wait_until(lambda: has_taken_signals(supervisor), 20))
+                self.assertTrue(wait_until(lambda: has_taken_signals(supervisor)))
                 self.assertEqual(made.successors(), [held])
                 made.release()
-                self.assertTrue(wait_until(lambda: made.mount()["upgrades"] == upgrades, 20))
+                self.assertTrue(wait_until(lambda: made.mount()["upgrades"] == upgrades))
                 self.expect(made, upgrades, 1)
 
 
@@ -261,10 +261,10 @@ class AtOnce(unittest.TestCase):
                     source.forget_pages()
                     source.set("a.ckpt stall")
                     with reloading(made) as first:
-                        self.assertTrue(wait_until(lambda: source.stalled() > 0, 20))
+                        self.assertTrue(wait_until(lambda: source.stalled() > 0))
                         configure(made.source)
                         with reloading(made, "--replace") as second:
-                            self.assertTrue(wait_until(lambda: taken(made) == 2, 20))
+                            self.assertTrue(wait_until(lambda: taken(made) == 2))
                             source.set()
                             self.assertEqual(second.end()[0], 0)
                             self.assertEqual(first.end()[0], 0)
@@ -286,9 +286,9 @@ class AtOnce(unittest.TestCase):
                 source.forget_pages()
                 source.set("a.ckpt operation=open stall")
                 with reloading(made):
-                    self.assertTrue(wait_until(lambda: source.stalled() > 0, 20))
+                    self.assertTrue(wait_until(lambda: source.stalled() > 0))
                     os.kill(server, signal.SIGTERM)
-                    self.assertTrue(wait_until(lambda: not runs(str(server)), 20), "the process goes on")
+                    self.assertTrue(wait_until(lambda: not runs(str(server))), "the process goes on")
                     self.assertGreater(source.stalled(), 0)
                     source.set()
                     assert_gone(made.mountpoint)
@@ -300,7 +300,7 @@ class AtOnce(unittest.TestCase):
                 script = made.staying_script()
                 made.install(Settings.binary)
                 with reloading(made) as second:
-                    self.assertTrue(wait_until(lambda: taken(made) == 2, 20))
+                    self.assertTrue(wait_until(lambda: taken(made) == 2))
                     os.kill(script, signal.SIGKILL)
                     code, said = second.end()
                     self.assertEqual(code, 0, said)
@@ -341,7 +341,7 @@ class AtOnce(unittest.TestCase):
                 for code, said in [reload.end() for reload in all_]:
                     self.assertEqual(code, 0, said)
             # What was asked for again, since nobody had seen that it was taken, may be under way.
-            self.assertTrue(wait_until(lambda: answered(made) == taken(made), 20))
+            self.assertTrue(wait_until(lambda: answered(made) == taken(made)))
             self.assertEqual(made.mount()["crash_restarts"], 0)
             self.assertEqual(made.read(), DATA)
 

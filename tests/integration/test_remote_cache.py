@@ -36,7 +36,7 @@ class Cache(Remote):
             total = 2 * len(self.made.expected(0))
             # Blocks are written behind the reader's back.
             self.assertTrue(wait_until(
-                lambda: metric(mountpoint, "cache_written_bytes_total") >= 0.9 * total, 30))
+                lambda: metric(mountpoint, "cache_written_bytes_total") >= 0.9 * total))
 
     def test_what_was_read_is_not_fetched_again(self) -> None:
         self.fill()
@@ -204,7 +204,7 @@ class Indexes(Remote):
         options = (source, *self.made.options(), *self.options())
         # A file that was just written may be written again within the same tick of its clock.
         newest = max(path.stat().st_ctime for path in source.rglob("*"))
-        self.assertTrue(wait_until(lambda: time.time() > newest + 2.1, 10))
+        self.assertTrue(wait_until(lambda: time.time() > newest + 2.1))
         reads = []
         for _ in range(2):
             with mounted(*options) as mountpoint:

@@ -135,7 +135,7 @@ class Replace(unittest.TestCase):
                     metrics = (mount.mountpoint / ".reshardfs/metrics").read_text()
                     self.assertIn(f'\nreshardfs_replacements_total{{mount="{mount.mountpoint}"}} 1\n', metrics)
                     self.assertEqual(mount.sources_open(), {"a", "b"})
-                self.assertTrue(wait_until(lambda: mount.sources_open() == {"b"}, 20),
+                self.assertTrue(wait_until(lambda: mount.sources_open() == {"b"}),
                                 "a former source stays open")
 
     def test_maps_are_held_across_the_change(self) -> None:
@@ -156,7 +156,7 @@ class Replace(unittest.TestCase):
                 held.close()
             self.assertEqual(maps[0][0][:], A)
             maps[0][0].close()
-            self.assertTrue(wait_until(lambda: mount.sources_open() == {"b"}, 20))
+            self.assertTrue(wait_until(lambda: mount.sources_open() == {"b"}))
             self.assertEqual(mount.place.mount()["replacements"], 4)
 
     def test_former_files_outlive_upgrades_and_crashes(self) -> None:
@@ -197,7 +197,7 @@ class Replace(unittest.TestCase):
                 for reader in readers:
                     reader.join()
             self.assertEqual(wrong, [])
-            self.assertTrue(wait_until(lambda: mount.sources_open() == {"a"}, 20), "former ones stay open")
+            self.assertTrue(wait_until(lambda: mount.sources_open() == {"a"}), "former ones stay open")
 
     def test_names_that_come_and_go(self) -> None:
         with configured() as mount:
@@ -234,7 +234,7 @@ class Replace(unittest.TestCase):
                 seen = [next(entries).name for _ in range(10)]
                 mount.replace("b", 'views = ["params"]')
                 os.kill(mount.place.pid(), signal.SIGUSR2)
-                self.assertTrue(wait_until(lambda: mount.place.mount()["upgrades"] == 3, 20))
+                self.assertTrue(wait_until(lambda: mount.place.mount()["upgrades"] == 3))
                 seen += [entry.name for entry in entries]
             self.assertEqual(len(seen), len(set(seen)))
             self.assertLessEqual({name + ".npy" for name in names}, set(seen))
@@ -386,7 +386,7 @@ class Reconfigure(unittest.TestCase):
             self.assertNotIn("info:", mount.place.log())
             mount.configure("a", 'log-level = "info"', "read-ahead-kb = 256")
             mount.reload()
-            self.assertTrue(wait_until(lambda: setting.read_text().strip() == "256", 20))
+            self.assertTrue(wait_until(lambda: setting.read_text().strip() == "256"))
             self.assertIn("info:", mount.place.log())
 
 
@@ -427,7 +427,7 @@ class Refusal(unittest.TestCase):
                 self.assertIn("programs have former files open", told)
                 self.assertIn("a.ckpt", told)
                 self.assertEqual(os.pread(old.fileno(), 10, 0), A[:10])
-            self.assertTrue(wait_until(lambda: not self.refused(mount), 20), "it stays open")
+            self.assertTrue(wait_until(lambda: not self.refused(mount)), "it stays open")
             self.assertEqual(path.read_bytes(), B)
             # Names of a tree that nobody can show any more are forgotten, too.
             self.assertEqual(path.stat().st_size, len(B))

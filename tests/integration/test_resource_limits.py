@@ -204,7 +204,7 @@ class ResourceLimits(Refusals):
             yield group.name, ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$0" "$@"']
         finally:
             # What has been ended is on its way out.
-            self.assertTrue(wait_until(lambda: is_removed(group), 10), f"{group} is in use")
+            self.assertTrue(wait_until(lambda: is_removed(group)), f"{group} is in use")
 
     def test_control_group(self) -> None:
         named = 0

@@ -30,7 +30,6 @@ from mounted import (  # noqa: E402
 from web_server import serving  # noqa: E402
 
 SRC, DST = Parallel(tp=2), Parallel(tp=1)
-SOON = 8.0
 HOUR = 3600
 
 
@@ -196,8 +195,8 @@ class Series(unittest.TestCase):
                 for file in list((later / "net").glob("rank_*/*")):
                     file.rename(source / file.parent.name / file.name)
                 self.assertTrue(wait_until(
-                    lambda: sorted(os.listdir(mountpoint / "steps")) == ["1_1", "1_2"], SOON))
-                self.assertTrue(wait_until((mountpoint / "steps/1_2").exists, SOON))
+                    lambda: sorted(os.listdir(mountpoint / "steps")) == ["1_1", "1_2"]))
+                self.assertTrue(wait_until((mountpoint / "steps/1_2").exists))
                 self.assert_shows(mountpoint / "steps/1_2", first)
                 result = run("reload", mountpoint)
                 self.assertEqual(result.code, 0, result.stderr)

@@ -282,7 +282,7 @@ class Killed(SharedExport):
             except OSError:
                 return False
 
-        wait_until(lambda: process.poll() is not None or writes(), 20)
+        wait_until(lambda: process.poll() is not None or writes())
         return process
 
     def finish(self, process: subprocess.Popen[bytes]) -> tuple[int, str]:

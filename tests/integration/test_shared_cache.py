@@ -130,7 +130,7 @@ class SharedCache(Remote):
             filler.unlink()
             shutil.rmtree(self.cache / f"reshardfs-{os.geteuid()}")
             # After a failure it is left alone for a while.
-            self.assertTrue(wait_until(lambda: self.is_filled_by(mounts), 60))
+            self.assertTrue(wait_until(lambda: self.is_filled_by(mounts)))
             self.assert_in_use(mounts)
 
     def test_a_directory_that_is_taken_away(self) -> None:
@@ -147,7 +147,7 @@ class SharedCache(Remote):
             self.read_all(mounts, 6, take_away)
             self.assertGreater(taken, 1)
             # All of them use the one that is there now, soon after the last failure.
-            self.assertTrue(wait_until(lambda: self.is_filled_by(mounts), 60))
+            self.assertTrue(wait_until(lambda: self.is_filled_by(mounts)))
             self.assert_in_use(mounts)
 
     def test_the_bound_holds_under_load(self) -> None:
@@ -195,7 +195,7 @@ class SharedCache(Remote):
         """They are fetched again; the other version does the same with ours."""
         with self.mount(*self.options()) as mountpoint:
             self.read_all([mountpoint], 1)
-            self.assertTrue(wait_until(lambda: used_bytes(self.cache) > 8 * MIB, 30))
+            self.assertTrue(wait_until(lambda: used_bytes(self.cache) > 8 * MIB))
         records = [path for path in self.cache.rglob("*")
                    if path.is_file() and path.name not in ("held", "sweep")]
         for path in records:
@@ -213,7 +213,7 @@ class SharedCache(Remote):
     def test_a_layout_of_another_mount_uses_it(self) -> None:
         with self.mount(*self.options()) as mountpoint:
             self.read_all([mountpoint], 1)
-            self.assertTrue(wait_until(lambda: used_bytes(self.cache) > 8 * MIB, 30))
+            self.assertTrue(wait_until(lambda: used_bytes(self.cache) > 8 * MIB))
             for layout in (COLUMNS, Layout((1,), ((), ()))):
                 made = TwoArrays(self.root / f"other{layout.device_count}", ROWS, layout, MANY)
                 done = run("hash", self.url, *made.options(), *self.options()[3:7])

@@ -33,8 +33,6 @@ from mounted import (  # noqa: E402
 )
 
 SRC, DST = Parallel(tp=4), Parallel(tp=2)
-# What the kernel and the daemon may take to notice a change is 1 s each.
-SOON = 6.0
 
 
 @contextlib.contextmanager
@@ -78,7 +76,7 @@ def open_sources(mountpoint: Path, source: Path) -> list[str]:
 
 class Steps(unittest.TestCase):
     def assert_soon(self, condition, message: str) -> None:
-        self.assertTrue(wait_until(condition, SOON), message)
+        self.assertTrue(wait_until(condition), message)
 
     def test_each_step_is_what_a_mount_of_it_alone_shows(self) -> None:
         with generated("9_50", "10_50") as made:

@@ -239,7 +239,7 @@ class Waiting(Place):
                         self.assertTrue(wait_until(lambda: "waiting" in mount.said(), LONG))
                         mount.process.send_signal(ending)
                         self.assertEqual(mount.code(10), -ending)
-                    self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint), 10))
+                    self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint)))
             assert_gone(self.mountpoint)
 
 

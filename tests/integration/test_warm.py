@@ -94,15 +94,15 @@ class Warm(unittest.TestCase):
                 served = subprocess.Popen([Settings.binary, "mount", "-f", self.made.source, mountpoint,
                                            *self.made.options(), "--warm", "rank_2", *more], stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True)
-                self.assertTrue(wait_until(lambda: is_mounted(mountpoint), 20))
-                self.assertTrue(wait_until(lambda: share(mounted_file(mountpoint, 2)) == 1.0, 20))
-                self.assertTrue(wait_until(lambda: not warmers(mountpoint), 20))
+                self.assertTrue(wait_until(lambda: is_mounted(mountpoint)))
+                self.assertTrue(wait_until(lambda: share(mounted_file(mountpoint, 2)) == 1.0))
+                self.assertTrue(wait_until(lambda: not warmers(mountpoint)))
                 self.assert_cached(mountpoint, 2)
                 # Nobody is left for the process to wait for.
                 children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
                 self.assertEqual(len(children), 1 if more else 0)
                 self.assertEqual(run("umount", mountpoint).code, 0)
-                out, errors = served.communicate(timeout=20)
+                out, errors = served.communicate(timeout=60)
                 self.assertEqual((served.returncode, errors), (0, ""))
                 self.assertIn("read 1 file,", out)
 
@@ -114,7 +114,7 @@ class Warm(unittest.TestCase):
             result = run("mount", *more, self.made.source, mountpoint, *self.made.options(), "--warm", "rank_0")
             self.assertEqual((result.code, result.stdout), (2, ""))
             self.assertFalse(is_mounted(mountpoint))
-            self.assertTrue(wait_until(lambda: not processes_of(mountpoint), 10))
+            self.assertTrue(wait_until(lambda: not processes_of(mountpoint)))
 
     def test_what_is_not_there(self) -> None:
         with self.mount() as mountpoint:
@@ -217,9 +217,9 @@ class Warm(unittest.TestCase):
                 source.set("rank_0/* operation=read stall")
                 warm = subprocess.Popen([Settings.binary, "warm", mountpoint / "rank_1"], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
-                self.assertTrue(wait_until(lambda: source.stalled() > 0, 20))
+                self.assertTrue(wait_until(lambda: source.stalled() > 0))
                 warm.send_signal(number)
-                self.assertEqual(warm.communicate(timeout=20), ("", ""))
+                self.assertEqual(warm.communicate(timeout=60), ("", ""))
                 self.assertEqual(warm.returncode, -number)
                 source.set()
 
@@ -235,7 +235,7 @@ class Warm(unittest.TestCase):
                 seen += os.read(master, 1 << 16)
             self.assertIn(b"reading ", seen)
             source.set()
-            warm.communicate(timeout=20)
+            warm.communicate(timeout=60)
             self.assertEqual(warm.returncode, 0)
             with contextlib.suppress(OSError):
                 while more := os.read(master, 1 << 16):

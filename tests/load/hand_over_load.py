@@ -156,7 +156,7 @@ class HandOverLoad(Load):
                 readers.end()
             if kind == "replacement" and warm is not None:
                 # Former contents are kept for as long as somebody has a file of them open.
-                wait_until(lambda: self.has_shrunk(warm), 20)
+                wait_until(lambda: self.has_shrunk(warm))
                 end = Daemon.now(self.pid)
             self.judge(kind, count, readers, holders, warm, end, took)
             self.check_status(kind, count, mountpoint)
@@ -185,7 +185,7 @@ class HandOverLoad(Load):
         self.pid = status(mountpoint)["pid"]
         if self.pid == before:
             self.problems.append("no other process goes on with the mount")
-        if not wait_until(lambda: has_ended(before), 20):
+        if not wait_until(lambda: has_ended(before)):
             self.problems.append(f"process {before} lives on")
 
     def has_shrunk(self, warm: Daemon) -> bool:

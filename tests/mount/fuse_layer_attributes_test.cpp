@@ -170,7 +170,7 @@ TEST_F(FuseAttributes, CostlyOnesKeepNothingElseWaiting) {
     EXPECT_EQ(value_of(file, "security.capability"), "ENODATA");
     EXPECT_EQ(listing_of(file).size(), 42U);
   }
-  EXPECT_LT(Clock::now() - start, 5s);
+  EXPECT_LT(Clock::now() - start, 30s);
   shared->released = true;
   for (std::thread& asker : askers) asker.join();
   EXPECT_EQ(right, 40);

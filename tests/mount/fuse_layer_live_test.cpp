@@ -121,7 +121,7 @@ class FuseLive : public testing::Test {
   /// How many snapshots there are.
   int snapshots() const { return shared->waiting; }
   bool no_snapshots_soon() const {
-    return eventually([this] { return snapshots() == 0; }, 5s);
+    return eventually([this] { return snapshots() == 0; });
   }
   /// The sum of all samples of a name.
   /// @param label of those that count, `name="value"`; empty: all.

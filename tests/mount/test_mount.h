@@ -137,7 +137,7 @@ bool is_pattern(std::string_view bytes, std::uint64_t offset);
 
 /// Waits until `condition` holds; false if it does not within `limit`.
 bool eventually(const std::function<bool()>& condition,
-                std::chrono::milliseconds limit = std::chrono::seconds(10));
+                std::chrono::milliseconds limit = std::chrono::seconds(60));
 
 }  // namespace reshardfs::testing_mount
 

@@ -84,7 +84,7 @@ std::string fetched(const std::string& url) {
   HttpRequest request;
   request.url = url;
   request.name = "the file of the test";
-  request.patience = std::chrono::seconds(20);
+  request.patience = std::chrono::seconds(60);
   const auto receiver = std::make_shared<TextReceiver>(
       request.name, 1000, [](const HttpHead& head, const std::string& body) {
         throw_status(head, body, "the file of the test");

@@ -21,7 +21,7 @@ class ProtocolEnding : public testing::Test {
     threads = thread_count();
     session = std::make_unique<ProtocolSession>(source);
     session->init();
-    EXPECT_EQ(session->next_event(5s), Event::kLive);
+    EXPECT_EQ(session->next_event(), Event::kLive);
   }
   /// Whether the threads that answer requests end by themselves: none of them is told to. The one
   /// that looks after what waits ends with stop().
@@ -38,7 +38,7 @@ TEST_F(ProtocolEnding, AClosedDeviceEndsAllThreads) {
   session->kernel().lookup(kRootInode, "dir");
   EXPECT_GT(thread_count(), threads);
   session->kernel().close();
-  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_EQ(session->next_event(), Event::kEnded);
   EXPECT_TRUE(all_threads_end());
   EXPECT_TRUE(session->stop());
   EXPECT_EQ(session->error(), 0);
@@ -49,7 +49,7 @@ TEST_F(ProtocolEnding, DestroyIsAnsweredAndThenTheDeviceCloses) {
   EXPECT_EQ(kernel.call(FUSE_DESTROY, 0).error, 0);
   EXPECT_THAT(kernel.problems(), testing::IsEmpty());
   kernel.close();
-  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_EQ(session->next_event(), Event::kEnded);
   EXPECT_TRUE(all_threads_end());
   EXPECT_TRUE(session->stop());
   EXPECT_EQ(session->error(), 0);
@@ -66,7 +66,7 @@ TEST_F(ProtocolEnding, AClosedDeviceEndsItAlsoWithRequestsUnderWay) {
 }
 
 TEST_F(ProtocolEnding, ThreadsThatWaitForRequestsCanBeStopped) {
-  EXPECT_TRUE(session->stop(5s));
+  EXPECT_TRUE(session->stop());
   EXPECT_EQ(thread_count(), threads);
   EXPECT_EQ(session->error(), 0);
 }
@@ -78,14 +78,14 @@ TEST_F(ProtocolEnding, WhatHasBeenTakenIsAnsweredBeforeTheThreadsStop) {
     kernel.send(FUSE_READ, file, read_body(0, 0, 4096));
   }
   ASSERT_TRUE(kernel.settle());
-  EXPECT_TRUE(session->stop(5s));
+  EXPECT_TRUE(session->stop());
   EXPECT_EQ(kernel.pending(), 0U);
   EXPECT_THAT(kernel.problems(), testing::IsEmpty());
 }
 
 TEST_F(ProtocolEnding, HalfAHeaderIsATroubleOfTheDevice) {
   session->kernel().send_raw(std::string(sizeof(fuse_in_header) - 1, '\1'));
-  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_EQ(session->next_event(), Event::kEnded);
   EXPECT_TRUE(session->stop());
   EXPECT_EQ(session->error(), EIO);
 }
@@ -99,7 +99,7 @@ TEST_F(ProtocolEnding, ALackOfMemoryIsNotTheEnd) {
   }
   ASSERT_TRUE(eventually([] { return failing_receives() == 0; }));
   EXPECT_EQ(session->next_event(50ms), std::nullopt) << "a thread has ended";
-  EXPECT_TRUE(session->stop(5s));
+  EXPECT_TRUE(session->stop());
   EXPECT_EQ(session->error(), 0);
   EXPECT_THAT(kernel.problems(), testing::IsEmpty());
 }
@@ -118,9 +118,9 @@ TEST(ProtocolEndings, AStalledReadKeepsItsThreadAlone) {
   // Beside the one that looks after what waits.
   EXPECT_EQ(thread_count(), threads + 2);
   stalled.shared->released = true;
-  EXPECT_TRUE(session.stop(5s));
+  EXPECT_TRUE(session.stop());
   EXPECT_EQ(thread_count(), threads);
-  EXPECT_EQ(kernel.wait_for(read, 5s)->body.size(), 100U) << "it is answered even then";
+  EXPECT_EQ(kernel.wait_for(read)->body.size(), 100U) << "it is answered even then";
   EXPECT_THAT(kernel.problems(), testing::IsEmpty());
 }
 

@@ -19,6 +19,8 @@
 namespace reshardfs::testing_protocol {
 
 using Milliseconds = std::chrono::milliseconds;
+/// How long a test waits for what must come, so that a busy machine is no failure.
+inline constexpr Milliseconds kPatience{60'000};
 
 /// The bytes of a structure of linux/fuse.h.
 template <typename Struct>
@@ -97,7 +99,7 @@ class FakeKernel {
   void refuse_next_reply();
 
   /// A reply that has come or comes within `limit`; each can be taken once.
-  std::optional<Reply> wait_for(std::uint64_t unique, Milliseconds limit = Milliseconds(10000));
+  std::optional<Reply> wait_for(std::uint64_t unique, Milliseconds limit = kPatience);
   /// Any reply.
   std::optional<Reply> take_any(Milliseconds limit);
   /// send() and wait_for(). @throws std::runtime_error if there is no reply.
@@ -107,7 +109,7 @@ class FakeKernel {
   std::uint64_t lookup(std::uint64_t directory, std::string_view name);
 
   /// Takes in what comes until no reply is due. @return whether it came to that.
-  bool settle(Milliseconds limit = Milliseconds(20000));
+  bool settle(Milliseconds limit = kPatience);
   /// The requests that have no reply, for messages: " 7 (opcode 15) 8 (opcode 3)".
   std::string unanswered() const;
   /// Takes in what has come.

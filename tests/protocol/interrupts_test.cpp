@@ -100,7 +100,7 @@ TEST_F(ProtocolInterrupts, AKilledReaderIsAnsweredWhileTheSourceIsStalled) {
   const std::uint64_t read = send_read(0, killed.pid());
   ASSERT_TRUE(stalled(1));
   kernel().interrupt(read, killed.pid());
-  const auto reply = kernel().wait_for(read, 5s);
+  const auto reply = kernel().wait_for(read);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, EINTR);
   EXPECT_EQ(shared->waiting, 1) << "the source has not answered";
@@ -117,7 +117,7 @@ TEST_F(ProtocolInterrupts, AKilledReaderIsAnsweredWhileItsReadIsQueued) {
   ASSERT_TRUE(stalled(static_cast<int>(kWaitLimits[0].permits)));
   for (const std::uint64_t read : reads) kernel().interrupt(read, killed.pid());
   for (std::size_t i = 0; i < reads.size(); i += 2) {
-    const auto reply = kernel().wait_for(reads[i], 5s);
+    const auto reply = kernel().wait_for(reads[i]);
     ASSERT_TRUE(reply) << i;
     EXPECT_EQ(reply->error, EINTR);
   }
@@ -140,7 +140,7 @@ TEST_F(ProtocolInterrupts, AKillAfterAnotherSignalIsFound) {
   kernel().interrupt(second, other.pid());
   EXPECT_FALSE(kernel().wait_for(first, 300ms)) << "it has not been killed";
   reader.kill();
-  const auto reply = kernel().wait_for(first, 5s);
+  const auto reply = kernel().wait_for(first);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, EINTR);
   shared->released = true;
@@ -180,7 +180,7 @@ TEST_F(ProtocolInterrupts, TwiceIsOnce) {
   const std::uint64_t read = send_read(0, killed.pid());
   ASSERT_TRUE(stalled(1));
   for (int i = 0; i < 3; ++i) kernel().interrupt(read, killed.pid());
-  const auto reply = kernel().wait_for(read, 5s);
+  const auto reply = kernel().wait_for(read);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, EINTR);
 }

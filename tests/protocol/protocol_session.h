@@ -31,9 +31,11 @@ class ProtocolSession {
   /// Sends INIT. @throws std::runtime_error if it is refused.
   void init();
   /// What serve() would be told next; kEnded if a thread has ended.
-  std::optional<Event> next_event(Milliseconds limit) const { return events_.wait_for(limit); }
+  std::optional<Event> next_event(Milliseconds limit = kPatience) const {
+    return events_.wait_for(limit);
+  }
   /// Ends the threads. @return whether all have ended.
-  bool stop(Milliseconds limit = Milliseconds(20000));
+  bool stop(Milliseconds limit = kPatience);
   /// Of the threads, after stop(): an errno, or 0.
   int error() const noexcept { return workers_->error(); }
   const ServedTree& served() const noexcept { return served_; }

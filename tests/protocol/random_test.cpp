@@ -179,7 +179,7 @@ TEST_F(ProtocolRandom, EachRequestHasOneReply) {
     send_any();
     // Between none and many under way.
     while (kernel().pending() > random() % 64) {
-      const auto reply = kernel().take_any(Milliseconds(10000));
+      const auto reply = kernel().take_any(kPatience);
       ASSERT_TRUE(reply) << kernel().pending() << " requests have no reply";
       check(*reply);
     }

@@ -58,7 +58,7 @@ TEST(DoctorBounded, GivesUpWhatTakesTooLong) {
     std::this_thread::sleep_for(seconds(60));
     return Findings{};
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].health, Health::kFailed);
   EXPECT_EQ(found[0].name, "slow");

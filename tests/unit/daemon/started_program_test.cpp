@@ -45,7 +45,7 @@ TEST(StartedProgram, IsAProcessThatAnotherOneHasStarted) {
   EXPECT_EQ(program.predecessor(), nullptr);
   // Nobody has met it so far: it is told all the same.
   program.tell_predecessor("a wrong word");
-  const auto told = HandoverSocket(std::move(own)).receive(std::chrono::seconds(20));
+  const auto told = HandoverSocket(std::move(own)).receive(std::chrono::seconds(60));
   ASSERT_TRUE(told);
   EXPECT_EQ(told->step, HandoverStep::kFailed);
   EXPECT_EQ(told->text, "a wrong word");

@@ -2,7 +2,6 @@
 /// A model of DeepSeek-V3's size, and what turning it round twice gives.
 #include <sys/resource.h>
 
-#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "map_samples.h"
+#include "support/cpu_time.h"
 
 namespace reshardfs::modelmap::testing {
 namespace {
@@ -99,18 +99,18 @@ std::set<std::string> listing(const std::vector<SourceTensor>& tensors) {
 
 class LargeModel : public ::testing::TestWithParam<const char*> {
  protected:
-  /// Prints what it took.
+  /// Prints what it took of the processor.
   Mapping mapped(const std::vector<SourceTensor>& tensors) const {
-    const auto begin = std::chrono::steady_clock::now();
+    const test::CpuTime taken;
     Mapping mapping = map_tensors(map_, tensors, options_);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const double seconds = taken.seconds();
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    RecordProperty("seconds", std::to_string(seconds.count()));
+    RecordProperty("seconds", std::to_string(seconds));
     printf("%zu tensors -> %zu in %.2f s, at most %ld MiB\n", tensors.size(),
-           mapping.targets.size(), seconds.count(), usage.ru_maxrss / 1024);
+           mapping.targets.size(), seconds, usage.ru_maxrss / 1024);
     // Ten times what it takes on an idle machine.
-    EXPECT_LT(seconds.count(), 5.0);
+    EXPECT_LT(seconds, 5.0);
     return mapping;
   }
 

@@ -75,15 +75,14 @@ TEST_F(RefresherTest, NobodyWaitsLongForASlowSource) {
     ++looks;
   });
   clock.advance(1000ms);
-  auto begin = Clock::now();
-  refresher->request();
-  EXPECT_LT(Clock::now() - begin, 100ms);
+  // If each waited as the first that may, they would take more than a minute.
+  constexpr int kMany = 400;
+  const auto begin = Clock::now();
+  for (int i = 0; i < kMany; ++i) refresher->request();
   refresher->request_and_wait();
   EXPECT_GE(Clock::now() - begin, 200ms);
-  EXPECT_LT(Clock::now() - begin, 5s);
-  begin = Clock::now();
-  for (int i = 0; i < 100; ++i) refresher->request_and_wait();
-  EXPECT_LT(Clock::now() - begin, 150ms) << "the look began long ago";
+  for (int i = 0; i < kMany; ++i) refresher->request_and_wait();
+  EXPECT_LT(Clock::now() - begin, 60s) << "the look began long ago";
   EXPECT_EQ(looks, 0);
   EXPECT_FALSE(refresher->stop(10ms)) << "it still waits for the source";
   release.release();
