@@ -89,7 +89,7 @@ class FolderClaim final : public Claim {
   }
 
   std::string read() override { return *read_whole(file_->get(), path_, {}); }
-  void begin(std::uint64_t good, const std::string& header) override {
+  void begin(std::uint64_t good, const std::string& header, const std::string& opening) override {
     header_ = header;
     struct stat found {};
     if (::fstat(file_->get(), &found) != 0) throw io_error("examine", path_, errno);
@@ -99,7 +99,7 @@ class FolderClaim final : public Claim {
       throw io_error("write", path_, errno);
     }
     if (good > 0) return;
-    append(header);
+    append(opening);
     // For other nodes to see.
     if (share_) save({});
   }

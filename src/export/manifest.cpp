@@ -37,7 +37,7 @@ Manifest::Manifest(const Target& target, const std::string& identity, bool force
   const std::uint64_t good =
       parse_manifest(target.shown(manifest_name(share_of(share))), claim_->read(),
                      same_files(identity, share), identity, force, entries_);
-  claim_->begin(good, opening_);
+  claim_->begin(good, header_, opening_);
 }
 
 std::optional<Manifest::Entry> Manifest::find(const std::string& path) const {

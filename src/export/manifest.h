@@ -32,9 +32,10 @@ class Claim {
   virtual std::string read() = 0;
   /// To be called once, after read().
   /// @param good number of bytes to keep, from read(); 0: begin a new manifest.
-  /// @param header its first line.
+  /// @param header its first line, by which it is known to be this export's.
+  /// @param opening that line, and what else is to stand above the entries of a new one.
   /// @throws Error kIo.
-  virtual void begin(std::uint64_t good, const std::string& header) = 0;
+  virtual void begin(std::uint64_t good, const std::string& header, const std::string& opening) = 0;
   /// Whether lines can be added; else save() writes all of it anew.
   virtual bool appends() const noexcept = 0;
   /// Adds a line, if that is possible. Not from two threads at once. @throws Error kIo.

@@ -17,7 +17,8 @@ class ObjectClaim final : public Claim {
       : target_(target), name_(manifest_name(share)) {}
 
   std::string read() override { return seen_ = now(); }
-  void begin(std::uint64_t good, const std::string& header) override {
+  void begin(std::uint64_t good, const std::string& header,
+             const std::string& /*opening*/) override {
     header_ = header;
     begun_ = good > 0;
   }

@@ -132,6 +132,31 @@ class Parts(unittest.TestCase):
                          rf"; {mebibytes}(\.0)? MiB of unfinished files was there already, checked")
 
 
+class Behind(Parts):
+    def test_does_not_take_back_a_complete_share(self) -> None:
+        """As of a node that was thought to be lost."""
+        then: dict[str, tuple[bytes, str]] = {}
+
+        def fault(request: Request, pass_on: Pass) -> Answer:
+            if request.is_part and not self.others_have_begun:
+                self.others_have_begun = True
+                for index in range(2):
+                    self.export("--share", f"{index}/2")
+                then.update(self.store.objects)
+            return pass_on(request)
+
+        self.others_have_begun = False
+        self.store.fault = fault
+        result = self.export("--share", "0/2", code=IO_ERROR)
+        self.assertIn("another process has aborted the upload", result.stderr)
+        self.assertTrue(any('"complete"' in body.decode() for key, (body, _) in then.items() if "0-of-2" in key))
+        self.assertEqual(self.store.objects, then)
+        self.pass_all()
+        result = self.export("--share", "0/2")
+        self.assertEqual(self.store.sent_parts(), [])
+        self.assertEqual(self.store.objects, then)
+
+
 class GoesOn(Parts):
     def test_killed(self) -> None:
         self.stopped(3, signal.SIGKILL)
