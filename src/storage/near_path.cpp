@@ -13,6 +13,7 @@
 #include "base/text/url_path.h"
 #include "storage/backend.h"
 #include "storage/local/directory.h"
+#include "storage/local/unmounted_place.h"
 
 namespace reshardfs {
 
@@ -41,6 +42,8 @@ std::string did_you_mean_path(const std::filesystem::path& path) noexcept {
   try {
     const std::string url = is_url(path) ? std::string() : url_at_end(path);
     if (!url.empty()) return "did you mean '" + printable(url) + "'?";
+    std::string first = is_url(path) ? std::string() : mount_it_first(path);
+    if (!first.empty()) return first;
     const std::filesystem::path plain = without_trailing_slash(path);
     const std::filesystem::path parent = plain.has_parent_path() ? plain.parent_path() : ".";
     std::vector<std::string> names;

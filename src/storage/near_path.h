@@ -6,8 +6,9 @@
 
 namespace reshardfs {
 
-/// "did you mean 'DIR/NAME'?" if a path that does not exist resembles another one in its directory,
-/// or is a URL that has lost a slash; otherwise empty.
+/// For a path that does not exist: "did you mean 'DIR/NAME'?" if it resembles another one in its
+/// directory, or is a URL that has lost a slash; "...: mount DIR" if its file system is not
+/// mounted; otherwise empty.
 std::string did_you_mean_path(const std::filesystem::path& path) noexcept;
 
 }  // namespace reshardfs

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -213,6 +214,41 @@ class Config(unittest.TestCase):
             self.assertEqual(statuses(result, "mount.one"), {
                 "options": "ok", "source": "warning", "strategies": "skipped",
                 "contents": "skipped", "mount-point": "ok"})
+
+    def test_a_file_system_that_is_not_mounted(self) -> None:
+        """The command that mends it is told by all that read a source, also of the mount point itself."""
+        if not os.path.exists("/etc/fstab"):
+            self.skipTest("there is no /etc/fstab to put another one in its place")
+        with self.place() as directory:
+            disk = directory / "a disk"
+            disk.mkdir()
+            escaped = str(disk).replace(" ", "\\040")
+            (directory / "fstab").write_text(f"server:/ckpt {escaped} nfs nofail 0 0\n")
+            config = self.config(directory)
+            config.write_text(config.read_text().replace(f"{directory}/m.ckpt", f"{disk}/m.ckpt"))
+            listed = f"mount --bind {shlex.quote(str(directory / 'fstab'))} /etc/fstab && exec reshardfs"
+            mend = f"mount {shlex.quote(str(disk))}"
+
+            def answer(*words: str | Path) -> Result:
+                inner = f"{listed} {shlex.join(map(str, words))}"
+                return in_shell(f"unshare -m sh -c {shlex.quote(inner)}", directory)
+
+            result = answer("doctor", "--json", "--config", config, "one")
+            if result.stdout == "":
+                self.skipTest(f"no namespace: {result.stderr}")
+            source = checks(result, "mount.one")["source"]
+            self.assertEqual((source["status"], source["remedy"]), ("failed", mend))
+            self.assertIn(f"{disk} is not mounted", source["message"])
+            for words in (("inspect", disk / "m.ckpt"), ("inspect", disk), ("mount", disk, directory / "mnt"),
+                          ("plan", directory / "m.ckpt", "--dst-strategy", disk / "s.ckpt")):
+                with self.subTest(words=words):
+                    result = answer(*words)
+                    self.assertNotEqual(result.code, 0)
+                    self.assertIn(f"not mounted: {mend}", result.stderr)
+                    self.assertEqual(result.stderr.count("\n"), 1)
+            # Another path, and one that is mounted, are told of as ever.
+            self.assertNotIn("not mounted", answer("inspect", directory / "absent").stderr)
+            self.assertNotIn("not mounted", run("inspect", disk / "m.ckpt").stderr)
 
     def test_a_mount_that_is_there(self) -> None:
         with self.place() as directory:

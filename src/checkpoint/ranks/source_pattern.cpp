@@ -15,6 +15,7 @@
 #include "base/text/file_name.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "base/text/url_path.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
 #include "checkpoint/ranks/rank_parts.h"
@@ -26,6 +27,7 @@
 #include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
+#include "storage/local/unmounted_place.h"
 
 namespace reshardfs {
 namespace {
@@ -408,6 +410,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   if (list_directory(root, tree).empty()) {
     throw Error(ErrorKind::kMissing, "is an empty directory")
         .in_file(root.string())
+        .hint(is_url(root) ? "" : mount_it_first(root))
         .hint("give a checkpoint directory or a checkpoint file as the source");
   }
   refuse_foreign_below(root, tree);

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/text/numbers.h"
+#include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/served_tree.h"
@@ -114,7 +115,7 @@ Finding check_device(const fs::path& device) {
   const int error = errno;
   finding.health = Health::kFailed;
   finding.message = fmt::format("{}: {}", device.string(), std::strerror(error));
-  finding.remedy = error == EACCES ? "chmod 666 " + device.string() + ", or mount as root"
+  finding.remedy = error == EACCES ? "chmod 666 " + device.string()
                    : error == EPERM
                        ? "the container forbids it: start it with --device /dev/fuse"
                        : "load the module (modprobe fuse); start a container with --device "
@@ -132,7 +133,7 @@ Finding check_right_to_mount(bool is_root, const std::string& path) {
   if (program.empty()) {
     finding.health = Health::kFailed;
     finding.message = "not root, and there is no fusermount3 in PATH";
-    finding.remedy = "install the package fuse3, or mount as root";
+    finding.remedy = "apt-get install fuse3";
     return finding;
   }
   struct stat status {};
@@ -142,7 +143,7 @@ Finding check_right_to_mount(bool is_root, const std::string& path) {
   if (!set_user_id) {
     finding.health = Health::kFailed;
     finding.message += " is not set-user-ID root";
-    finding.remedy = "install the package fuse3 again; in a container, mount as its root";
+    finding.remedy = "chmod u+s " + shell_word(program);
   }
   return finding;
 }

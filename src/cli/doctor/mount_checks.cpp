@@ -35,6 +35,7 @@
 #include "fuse/session.h"
 #include "storage/local/directory.h"
 #include "storage/local/file_system_type.h"
+#include "storage/local/unmounted_place.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
 
@@ -75,12 +76,16 @@ Findings source_there(const MountArguments& arguments, bool waits) {
              .message = shown + (is_far(source) ? " is there, on a network or FUSE file system"
                                                 : " is there")}};
   }
+  const std::string unmounted = unmounted_place(source);
   const std::string near = did_you_mean_path(source);
   return {{.name = kSourceCheck,
            .health = waits ? Health::kWarning : Health::kFailed,
            .message = shown + ": no such file or directory" +
+                      (unmounted.empty() ? "" : "; " + printable(unmounted) + " is not mounted") +
                       (waits ? "; the mount will wait for it" : ""),
-           .remedy = near.empty() ? "mount its file system, or correct the path" : near}};
+           .remedy = !unmounted.empty() ? "mount " + shell_word(unmounted)
+                     : near.empty()     ? "mount its file system, or correct the path"
+                                        : near}};
 }
 
 Findings strategies_read(const Given& given) {
