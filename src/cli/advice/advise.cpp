@@ -221,10 +221,15 @@ std::optional<Error> about_output(const Error& error, const Given& given) {
   return instead_of(error, error.message(), run(corrected));
 }
 
+/// A web server lists nothing.
+bool may_have_near_names(const std::string& path) {
+  return is_url(path) ? path.starts_with("s3://") : path_kind(path) == PathKind::kMissing;
+}
+
 /// A path that is not there, of whatever argument or option.
 std::optional<Error> about_missing_path(const Error& error, const Given&) {
   if (error.kind() != ErrorKind::kMissing || !error.hint().empty() || error.file().empty() ||
-      is_url(error.file()) || path_kind(error.file()) != PathKind::kMissing) {
+      !may_have_near_names(error.file())) {
     return std::nullopt;
   }
   const std::string hint = did_you_mean_path(error.file());
