@@ -198,6 +198,18 @@ def wait_until(condition: Callable[[], bool], seconds: float = COMMAND_SECONDS) 
     return True
 
 
+def status_of(*words: str | Path) -> Result:
+    """What `status` says of a mount that answers in the end: a busy machine may exceed its patience at first."""
+    results: list[Result] = []
+
+    def answers() -> bool:
+        results.append(run("status", *words))
+        return not re.search(r'stalled: it does not answer|"state": "stalled"', results[-1].stdout)
+
+    wait_until(answers)
+    return results[-1]
+
+
 def assert_gone(mountpoint: Path, seconds: float = COMMAND_SECONDS) -> None:
     """Neither mounted nor served any more, within the time."""
     assert wait_until(lambda: not is_mounted(mountpoint), seconds), f"{mountpoint} is still mounted"

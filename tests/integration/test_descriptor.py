@@ -31,6 +31,7 @@ from mounted import (  # noqa: E402
     run,
     run_unittests,
     scratch,
+    status_of,
     wait_until,
 )
 
@@ -120,7 +121,7 @@ class HandedOver(unittest.TestCase):
             os.close(descriptor)
             self.assertEqual((done.returncode, (directory / "out").read_bytes()), (0, b""))
             pid = self.check_reads(mountpoint)
-            listed = run("status", mountpoint, "--json")
+            listed = status_of(mountpoint, "--json")
             self.assertEqual(listed.code, 0, listed.stderr)
             self.assertEqual(json.loads(listed.stdout)["mounts"][0]["status"]["pid"], pid)
             self.assertEqual(run("umount", mountpoint).code, 0)
@@ -158,7 +159,7 @@ class HandedOver(unittest.TestCase):
                 process.send_signal(signal.SIGTERM)
                 self.assertEqual(process.wait(60), 0)
             self.assertTrue(is_mounted(mountpoint))
-            self.assertEqual(run("status", mountpoint).code, 1)
+            self.assertEqual(status_of(mountpoint).code, 1)
             self.assertEqual(run("umount", mountpoint).code, 0)
 
     @contextlib.contextmanager

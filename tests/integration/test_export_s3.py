@@ -145,24 +145,6 @@ class Whole(SmallSource):
                      self.root / "whole" / "SHA256SUMS")
         self.assertEqual(result.code, DONE, result.stdout + result.stderr)
 
-    def test_names_that_are_misspelt(self) -> None:
-        """The nearest one is named, of a source and of a strategy beside it."""
-        there = f"s3://{BUCKET}/{self.prefix}"
-        store.upload(BUCKET, Path(self.made.source), f"{self.prefix}/source/")
-        name = self.made.src_strategy.name
-        self.put(f"strategies/{name}", self.made.src_strategy.read_bytes())
-        for words, meant in (
-                (("inspect", f"{there}/sorce"), f"{there}/source"),
-                (("plan", f"{there}/source", "--src-strategy", f"{there}/strategies/x{name}", "--dst-strategy", "tp=2"),
-                 f"{there}/strategies/{name}"),
-                (("strategy", "show", f"{there}/strategies/x{name}"), f"{there}/strategies/{name}")):
-            with self.subTest(words=words):
-                result = run(*words)
-                self.assertEqual(result.code, BAD_INPUT, result.stderr)
-                self.assertRegex(one_line(result), rf"no such file.*; did you mean '{meant}'\?$")
-        result = run("plan", f"{there}/source", "--src-strategy", f"{there}/nothing/alike", "--dst-strategy", "tp=2")
-        self.assertNotIn("did you mean", result.stderr)
-
     def test_from_store_to_store(self) -> None:
         expected = self.local()
         store.upload(BUCKET, Path(self.made.source), f"{self.prefix}-source/")

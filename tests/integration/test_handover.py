@@ -36,6 +36,7 @@ from mounted import (  # noqa: E402
     processes_of,
     run,
     scratch,
+    status_of,
     wait_until,
 )
 
@@ -57,7 +58,7 @@ class Upgrade(unittest.TestCase):
             self.assertIsNone(mount["reload_refused"])
             metrics = (made.mountpoint / ".reshardfs/metrics").read_text()
             self.assertIn(f'\nreshardfs_upgrades_total{{mount="{made.mountpoint}"}} 1\n', metrics)
-            table = run("status", made.mountpoint).stdout
+            table = status_of(made.mountpoint).stdout
             self.assertRegex(table, r"live; 1 upgrade, 0 crashes, last \d+ s ago, version \d")
 
     def test_sigusr2_does_the_same_and_sighup_does_not(self) -> None:

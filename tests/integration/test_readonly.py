@@ -31,6 +31,7 @@ from mounted import (  # noqa: E402
     run,
     run_unittests,
     scratch,
+    status_of,
     user_mount_problem,
 )
 
@@ -355,7 +356,7 @@ class Kernel(OneSet):
             told = command(*private, "sh", "-c", script, "-", path, mountpoint)
             self.assertEqual(told, "1\n")
             self.assertTrue(path.read_bytes())
-            self.assertEqual(run("status", mountpoint).code, 0)
+            self.assertEqual(status_of(mountpoint).code, 0)
 
 
 class WhoMayRead(OneSet):

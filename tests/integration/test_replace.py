@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from faulty_source import forget_pages  # noqa: E402
 from handover_place import FILE, Place, place, run_handover_tests, unmounted_at_end  # noqa: E402
-from mounted import NOBODY, Settings, assert_gone, run, user_mount_problem, wait_until  # noqa: E402
+from mounted import NOBODY, Settings, assert_gone, run, status_of, user_mount_problem, wait_until  # noqa: E402
 
 MIB = 1 << 20
 
@@ -129,7 +129,7 @@ class Replace(unittest.TestCase):
                     self.assertEqual(path.read_bytes(), B)
                     status = mount.place.mount()
                     self.assertEqual((status["replacements"], status["replacing"]), (1, False))
-                    told = run("status", mount.mountpoint).stdout
+                    told = status_of(mount.mountpoint).stdout
                     self.assertIn("; 1 upgrade (1 with other contents), 0 crashes", told)
                     self.assertIn(f" {mount.source('b')} ", told)
                     metrics = (mount.mountpoint / ".reshardfs/metrics").read_text()

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from faulty_source import FaultFs, faulty, run_unittests_with_faults  # noqa: E402
-from mounted import mounted, run, scratch  # noqa: E402
+from mounted import mounted, run, scratch, status_of  # noqa: E402
 from web_server import serving  # noqa: E402
 
 
@@ -48,18 +48,18 @@ class SourceChanged(unittest.TestCase):
         return "\n".join(line for line in lines if line.startswith("reshardfs_source_changed"))
 
     def assert_is_live(self, mountpoint: Path) -> None:
-        result = run("status", mountpoint)
+        result = status_of(mountpoint)
         self.assertEqual(result.code, 0, result.stdout)
-        (mount,) = json.loads(run("status", "--json", mountpoint).stdout)["mounts"]
+        (mount,) = json.loads(status_of("--json", mountpoint).stdout)["mounts"]
         self.assertEqual(mount["state"], "live")
         self.assertIsNone(self.status_file(mountpoint))
         self.assertEqual(self.metric(mountpoint), f'reshardfs_source_changed{{mount="{mountpoint}"}} 0')
 
     def assert_has_changed(self, mountpoint: Path, name: str) -> None:
-        result = run("status", mountpoint)
+        result = status_of(mountpoint)
         self.assertEqual(result.code, 1, result.stdout)
         self.assertIn(f"source changed: {name}", result.stdout)
-        result = run("status", "--json", mountpoint)
+        result = status_of("--json", mountpoint)
         self.assertEqual(result.code, 1)
         (mount,) = json.loads(result.stdout)["mounts"]
         self.assertEqual(mount["state"], "source changed")
@@ -105,7 +105,7 @@ class SourceChanged(unittest.TestCase):
             with mounted(shown) as mountpoint:
                 source.set("m.ckpt operation=getattr stall")
                 self.assertIsNone(self.status_file(mountpoint))
-                result = run("status", mountpoint)
+                result = status_of(mountpoint)
                 self.assertEqual(result.code, 0, result.stdout)
                 source.set()
 

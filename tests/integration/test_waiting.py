@@ -30,6 +30,7 @@ from mounted import (
     processes_of,
     run,
     scratch,
+    status_of,
     wait_until,
 )
 from two_arrays import HALVES, Layout, TwoArrays, metric, mounted_file
@@ -120,7 +121,7 @@ class Waiting(unittest.TestCase):
             self.assertIn("<html", (mountpoint / ".reshardfs/report.html").read_text())
             for path in sorted(mountpoint.rglob("*")):
                 path.lstat()
-            (status,) = json.loads(run("status", "--json", mountpoint).stdout)["mounts"]
+            (status,) = json.loads(status_of("--json", mountpoint).stdout)["mounts"]
             self.assertEqual(status["state"], "live")
             # Of the other half of the sources, all bytes.
             self.assertEqual(mounted_file(mountpoint, 1).read_bytes(), self.made.expected(1))
