@@ -110,7 +110,12 @@ compare() {
   for name in "$1"/*; do
     cmp "$name" "$2/${name##*/}" || different+=("${name##*/}")
   done
-  [ "${#different[@]}" -eq 0 ] || die "two builds differ in ${different[*]}"
+  if [ "${#different[@]}" -gt 0 ]; then
+    local changed
+    changed=$(python3 -B packaging/package/changed_packages.py "$1" "$2")
+    [ -z "$changed" ] || die "Debian's archive has changed between the two builds ($changed): run the same command again"
+    die "two builds differ in ${different[*]}"
+  fi
   say "two builds in different directories gave the same bytes: $(find "$1" -type f | wc -l) files"
 }
 
