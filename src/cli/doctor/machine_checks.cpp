@@ -115,7 +115,7 @@ Finding check_device(const fs::path& device) {
   const int error = errno;
   finding.health = Health::kFailed;
   finding.message = fmt::format("{}: {}", device.string(), std::strerror(error));
-  finding.remedy = error == EACCES ? "chmod 666 " + device.string()
+  finding.remedy = error == EACCES ? "sudo chmod 666 " + device.string()
                    : error == EPERM
                        ? "the container forbids it: start it with --device /dev/fuse"
                        : "load the module (modprobe fuse); start a container with --device "
@@ -133,7 +133,7 @@ Finding check_right_to_mount(bool is_root, const std::string& path) {
   if (program.empty()) {
     finding.health = Health::kFailed;
     finding.message = "not root, and there is no fusermount3 in PATH";
-    finding.remedy = "apt-get install fuse3";
+    finding.remedy = "sudo apt-get install fuse3";
     return finding;
   }
   struct stat status {};
@@ -143,7 +143,7 @@ Finding check_right_to_mount(bool is_root, const std::string& path) {
   if (!set_user_id) {
     finding.health = Health::kFailed;
     finding.message += " is not set-user-ID root";
-    finding.remedy = "chmod u+s " + shell_word(program);
+    finding.remedy = "sudo chmod u+s " + shell_word(program);
   }
   return finding;
 }

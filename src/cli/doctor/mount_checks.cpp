@@ -68,6 +68,10 @@ Given without_cache(Given given) {
   return given;
 }
 
+std::string mount_command(const std::string& place) {
+  return (::geteuid() == 0 ? "mount " : "sudo mount ") + shell_word(place);
+}
+
 Findings source_there(const MountArguments& arguments, bool waits) {
   const fs::path source = absolute_source(arguments.source);
   const std::string shown = printable(source.string());
@@ -83,7 +87,7 @@ Findings source_there(const MountArguments& arguments, bool waits) {
            .message = shown + ": no such file or directory" +
                       (unmounted.empty() ? "" : "; " + printable(unmounted) + " is not mounted") +
                       (waits ? "; the mount will wait for it" : ""),
-           .remedy = !unmounted.empty() ? "mount " + shell_word(unmounted)
+           .remedy = !unmounted.empty() ? mount_command(unmounted)
                      : near.empty()     ? "mount its file system, or correct the path"
                                         : near}};
 }
