@@ -16,8 +16,9 @@ import unittest
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 KEY, SECRET = "reshardfskey", "reshardfssecret"
 PROGRAMS = ("radosgw", "ceph-mon", "ceph-osd", "radosgw-admin", "ceph", "ceph-authtool",
@@ -40,9 +41,49 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Daemons:
+    """What was started, and is to be stopped in the reverse order."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        self.started.append(process)
+        return process
+
+    def stop(self) -> None:
+        for process in reversed(self.started):
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+
+
 @dataclass
 class Store:
     endpoint: str
+    directory: Path
+    """Of its configuration, and its log."""
+    daemons: Daemons = field(repr=False)
+
+    @property
+    def configuration(self) -> tuple[str, ...]:
+        return "-c", str(self.directory / "ceph.conf"), "-n", "client.rgw"
+
+    def start_gateway(self) -> subprocess.Popen[bytes]:
+        """What speaks S3, and keeps nothing itself: it can be stopped, and started again.
+
+        @return its process, when it answers."""
+        process = self.daemons.start("radosgw", *self.configuration, "-i", "rgw", "-f")
+        until(lambda: answers(self.endpoint))
+        return process
+
+    def administer(self, *words: str) -> None:
+        call("radosgw-admin", *self.configuration, *words)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -50,7 +91,8 @@ class Store:
         return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY,
                 "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1", "HOME": "/nonexistent"}
 
-    def client(self):  # noqa: ANN201: boto3's types have no names
+    def client(self) -> Any:
+        """Of boto3, whose types have no names."""
         import boto3
         from botocore.config import Config
         return boto3.client("s3", endpoint_url=self.endpoint, aws_access_key_id=KEY,
@@ -66,29 +108,6 @@ class Store:
                 if path.is_file():
                     client.put_object(Bucket=bucket, Key=prefix + str(path.relative_to(root)),
                                       Body=path.read_bytes())
-
-
-
-
-class Daemons:
-    """What was started, and is to be stopped in the reverse order."""
-
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start(self, *words: str) -> None:
-        self.started.append(subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True))
-
-    def stop(self) -> None:
-        for process in reversed(self.started):
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
 
 
 def call(*words: str) -> None:
@@ -119,7 +138,8 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def object_store() -> Iterator[Store]:
+def object_store(address: str = "127.0.0.1") -> Iterator[Store]:
+    """Which serves S3 at the address of this machine."""
     require_store()
     daemons = Daemons()
     directory = Path(tempfile.mkdtemp(prefix="reshardfs-test-"))
@@ -160,7 +180,7 @@ osd_objectstore = memstore
 memstore_device_bytes = 2147483648
 osd_class_dir = /usr/lib/x86_64-linux-gnu/rados-classes
 [client.rgw]
-rgw_frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
+rgw_frontends = beast endpoint={address}:{port} tcp_nodelay=1
 rgw_data = {directory}/rgw
 rgw_run_sync_thread = false
 """)
@@ -183,11 +203,10 @@ rgw_run_sync_thread = false
         call("ceph-osd", *conf, "-i", "0", "--mkfs", "--osd-uuid", osd)
         daemons.start("ceph-osd", *conf, "-i", "0", "-f")
         until(lambda: "1 up" in output("ceph", *conf, "osd", "stat"))
-        daemons.start("radosgw", *conf, "-n", "client.rgw", "-i", "rgw", "-f")
-        store = Store(f"http://127.0.0.1:{port}")
-        until(lambda: answers(store.endpoint))
-        call("radosgw-admin", *conf, "-n", "client.rgw", "user", "create", "--uid=test",
-             "--display-name=test", f"--access-key={KEY}", f"--secret-key={SECRET}")
+        store = Store(f"http://{address}:{port}", directory, daemons)
+        store.start_gateway()
+        store.administer("user", "create", "--uid=test", "--display-name=test", f"--access-key={KEY}",
+                         f"--secret-key={SECRET}")
         yield store
     finally:
         daemons.stop()

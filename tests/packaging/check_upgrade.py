@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import report
+from debian_versions import newer_version
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "data"), str(TESTS / "integration")]
@@ -71,18 +71,6 @@ def built_package(build: Path, folder: Path) -> Path:
     if done.returncode or len(found) != 1:
         raise SystemExit(f"cpack: {done.stdout}{done.stderr}")
     return found[0]
-
-
-def newer_version(package: Path, folder: Path) -> Path:
-    """The same contents as the next version."""
-    tree = folder / "tree"
-    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tree)], check=True)
-    control = tree / "DEBIAN/control"
-    control.write_text(re.sub(r"^Version: (.*)-1$", r"Version: \1-2", control.read_text(), flags=re.M))
-    newer = folder / "new.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(newer)], check=True,
-                   stdout=subprocess.DEVNULL)
-    return newer
 
 
 @contextlib.contextmanager
