@@ -66,9 +66,9 @@ class Daemons:
 @dataclass
 class Store:
     endpoint: str
-    directory: Path
-    """Of its configuration, and its log."""
-    daemons: Daemons = field(repr=False)
+    directory: Path = Path()
+    """Of its configuration, and its log: for what runs it, and not for a client."""
+    daemons: Daemons = field(default_factory=Daemons, repr=False)
 
     @property
     def configuration(self) -> tuple[str, ...]:
