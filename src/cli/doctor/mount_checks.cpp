@@ -5,6 +5,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -51,10 +52,8 @@ constexpr const char* kContentsCheck = "contents";
 constexpr const char* kMountpointCheck = "mount-point";
 
 bool is_good(const Findings& findings) {
-  for (const Finding& finding : findings) {
-    if (finding.health == Health::kFailed) return false;
-  }
-  return true;
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& finding) { return finding.health == Health::kFailed; });
 }
 
 void add(Findings& to, Findings more) {
