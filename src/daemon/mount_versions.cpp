@@ -133,7 +133,7 @@ void require_same_kernel_options(const std::string& before, const std::string& n
 
 /// The directory that a path leads to now: a link in it may lead to another one later. A file is
 /// known by its name, too.
-std::filesystem::path real_path(const std::filesystem::path& source) {
+std::filesystem::path real_directory(const std::filesystem::path& source) {
   std::error_code failed;
   if (is_url(source) || !std::filesystem::is_directory(source, failed)) return source;
   auto real = std::filesystem::canonical(source, failed);
@@ -142,7 +142,7 @@ std::filesystem::path real_path(const std::filesystem::path& source) {
 
 /// Whatever a link in it leads to by now.
 void lead_back(std::filesystem::path& source, const std::filesystem::path& before) {
-  if (real_path(source) != before) source = before;
+  if (real_directory(source) != before) source = before;
 }
 
 // --- trees ---------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   MountedTree shown{.version = last,
                     .subject = subject_of(options, conversion, *tree, mount),
                     .words = words.words,
-                    .source = real_path(options.source).string(),
+                    .source = real_directory(options.source).string(),
                     .step = conversion.step(),
                     .series = conversion.series()};
   if (before == nullptr) {

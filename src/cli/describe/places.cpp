@@ -5,7 +5,6 @@
 #include <array>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -35,13 +34,6 @@ bool has_rank_name(const std::string& name) {
   constexpr std::array<std::string_view, 3> kBeginnings{"rank_", "node", "ckpt_"};
   return std::any_of(kBeginnings.begin(), kBeginnings.end(),
                      [&](std::string_view beginning) { return name.starts_with(beginning); });
-}
-
-/// Of a path that need not be written in the shortest way.
-fs::path real_path(const fs::path& path) {
-  std::error_code failed;
-  const fs::path real = fs::weakly_canonical(fs::absolute(path), failed);
-  return failed ? path : real;
 }
 
 /// The same of a file that may itself be a link: where that is, not where it leads.

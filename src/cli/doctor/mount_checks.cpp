@@ -67,10 +67,6 @@ Given without_cache(Given given) {
   return given;
 }
 
-std::string mount_command(const std::string& place) {
-  return (::geteuid() == 0 ? "mount " : "sudo mount ") + shell_word(place);
-}
-
 Findings source_there(const MountArguments& arguments, bool waits) {
   const fs::path source = absolute_source(arguments.source);
   const std::string shown = printable(source.string());
@@ -80,15 +76,14 @@ Findings source_there(const MountArguments& arguments, bool waits) {
                                                 : " is there")}};
   }
   const std::string unmounted = unmounted_place(source);
-  const std::string near = did_you_mean_path(source);
+  std::string remedy = unmounted.empty() ? did_you_mean_path(source) : mount_command(unmounted);
+  if (remedy.empty()) remedy = "mount its file system, or correct the path";
   return {{.name = kSourceCheck,
            .health = waits ? Health::kWarning : Health::kFailed,
            .message = shown + ": no such file or directory" +
                       (unmounted.empty() ? "" : "; " + printable(unmounted) + " is not mounted") +
                       (waits ? "; the mount will wait for it" : ""),
-           .remedy = !unmounted.empty() ? mount_command(unmounted)
-                     : near.empty()     ? "mount its file system, or correct the path"
-                                        : near}};
+           .remedy = remedy}};
 }
 
 Findings strategies_read(const Given& given) {

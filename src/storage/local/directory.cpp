@@ -91,10 +91,18 @@ std::vector<DirectoryEntry> entries_of(const DirectoryStream& stream,
 
 }  // namespace
 
+std::filesystem::path real_path(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto real = std::filesystem::weakly_canonical(std::filesystem::absolute(path), failed);
+  return failed ? path : real;
+}
+
+bool is_inside_by_name(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
-    return true;
-  }
+  if (is_inside_by_name(inner, outer)) return true;
   struct stat target {};
   if (::stat(outer.c_str(), &target) != 0) return false;
   for (std::filesystem::path path = inner;; path = path.parent_path()) {

@@ -25,6 +25,14 @@ PathKind path_kind(const std::filesystem::path& path);
 /// @throws Error kIo if it cannot be examined. False if it does not exist.
 bool is_link(const std::filesystem::path& path);
 
+/// The absolute path without symbolic links; of what does not exist, as far as it does. The path as
+/// it stands if that cannot be found out.
+std::filesystem::path real_path(const std::filesystem::path& path);
+
+/// Whether `inner` is `outer` or lies below it by name. Looks at no file.
+/// @param outer without a slash at its end.
+bool is_inside_by_name(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
 /// Whether `inner` is `outer` or lies below it: by name, or because both names lead to the same
 /// directory, as with a bind mount. Components that do not exist (yet) are ignored.
 /// @param inner absolute, as is outer.

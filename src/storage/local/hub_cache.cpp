@@ -32,13 +32,6 @@ std::string model_of(const std::string& name) {
   return model;
 }
 
-/// Of a path that need not be written in the shortest way.
-fs::path real_path(const fs::path& path) {
-  std::error_code failed;
-  const fs::path real = fs::weakly_canonical(fs::absolute(path), failed);
-  return failed ? path : real;
-}
-
 std::vector<DirectoryEntry> entries_of(const fs::path& directory) {
   try {
     return list_directory(directory);

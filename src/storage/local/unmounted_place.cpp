@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/unmounted_place.h"
 
-#include <algorithm>
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -12,6 +13,7 @@
 
 #include "base/text/file_name.h"
 #include "base/text/shell_text.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
@@ -34,28 +36,30 @@ void for_each_mount_point(const fs::path& file, const std::function<void(const f
   }
 }
 
-bool is_below(const fs::path& path, const fs::path& place) {
-  return std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end();
-}
-
 }  // namespace
 
 std::string unmounted_place(const fs::path& path, const fs::path& fstab,
                             const fs::path& mounts) noexcept {
   try {
-    const fs::path whole = without_trailing_slash(fs::absolute(path).lexically_normal());
+    const fs::path named = without_trailing_slash(fs::absolute(path).lexically_normal());
+    const fs::path real = without_trailing_slash(real_path(path));
     fs::path innermost;
     for_each_mount_point(fstab, [&](const fs::path& place) {
-      if (place.is_absolute() && place.has_relative_path() && is_below(whole, place) &&
+      const bool has_it = is_inside_by_name(named, place) || is_inside_by_name(real, place);
+      if (has_it && place.has_root_directory() && place.has_relative_path() &&
           place.native().size() > innermost.native().size()) {
         innermost = place;
       }
     });
+    if (innermost.empty()) return "";
+    // Only this one is looked at: another may be on a server that does not answer.
+    const fs::path place = without_trailing_slash(real_path(innermost));
+    if (!is_inside_by_name(real, place)) return "";
     bool is_known = false;
     bool is_mounted = false;
-    for_each_mount_point(mounts, [&](const fs::path& place) {
+    for_each_mount_point(mounts, [&](const fs::path& mounted) {
       is_known = true;
-      is_mounted |= place == innermost;
+      is_mounted |= mounted == place;
     });
     return is_known && !is_mounted ? innermost.string() : std::string();
   } catch (const std::exception&) {
@@ -63,14 +67,14 @@ std::string unmounted_place(const fs::path& path, const fs::path& fstab,
   }
 }
 
-std::string mount_it_first(const fs::path& path) noexcept {
-  try {
-    const std::string place = unmounted_place(path);
-    if (place.empty()) return "";
-    return "its file system is in /etc/fstab, but not mounted: mount " + shell_word(place);
-  } catch (const std::exception&) {
-    return "";
-  }
+std::string mount_command(const std::string& place) {
+  return (::geteuid() == 0 ? "mount " : "sudo mount ") + shell_word(place);
+}
+
+std::string mount_it_first(const fs::path& path) {
+  const std::string place = unmounted_place(path);
+  if (place.empty()) return "";
+  return "its file system is in /etc/fstab, but not mounted: " + mount_command(place);
 }
 
 }  // namespace reshardfs

@@ -13,7 +13,10 @@ std::string unmounted_place(const std::filesystem::path& path,
                             const std::filesystem::path& fstab = "/etc/fstab",
                             const std::filesystem::path& mounts = "/proc/self/mounts") noexcept;
 
-/// "...: mount /data" for such a path; otherwise empty.
-std::string mount_it_first(const std::filesystem::path& path) noexcept;
+/// The command that mounts it, for this user.
+std::string mount_command(const std::string& place);
+
+/// "...: mount /data" for a path below such a place; otherwise empty.
+std::string mount_it_first(const std::filesystem::path& path);
 
 }  // namespace reshardfs

@@ -41,6 +41,27 @@ TEST_F(UnmountedPlace, OfAPathThatIsMountedIsNone) {
   EXPECT_EQ(of("/data/c.ckpt"), "/data");
 }
 
+TEST_F(UnmountedPlace, IsSeenThroughSymbolicLinks) {
+  const std::string top = std::filesystem::canonical(directory_.path()).string();
+  std::filesystem::create_directories(top + "/real/disk");
+  std::filesystem::create_directory_symlink(top + "/real", top + "/link");
+  directory_.write("fstab", "/dev/a " + top + "/link/disk ext4 defaults 0 0\n");
+  EXPECT_EQ(of(top + "/link/disk/c.ckpt"), top + "/link/disk");
+  EXPECT_EQ(of(top + "/link/../other/c.ckpt"), "");
+  // The kernel's list has the name without links.
+  directory_.write("mounts", "/dev/a " + top + "/real/disk ext4 rw 0 0\n");
+  EXPECT_EQ(of(top + "/link/disk/c.ckpt"), "");
+  directory_.write("fstab", "/dev/a " + top + "/real/disk ext4 defaults 0 0\n");
+  directory_.write("mounts", "/dev/a / ext4 rw 0 0\n");
+  EXPECT_EQ(of(top + "/link/disk/c.ckpt"), top + "/real/disk");
+  // Not what the name alone says.
+  EXPECT_EQ(of(top + "/link/disk/../../real/disk/c.ckpt"), top + "/real/disk");
+  std::filesystem::create_directories(top + "/elsewhere/sub");
+  std::filesystem::create_directory_symlink(top + "/elsewhere/sub", top + "/away");
+  directory_.write("fstab", "/dev/a " + top + "/disk ext4 defaults 0 0\n");
+  EXPECT_EQ(of(top + "/away/../disk/c.ckpt"), "") << "which is below elsewhere";
+}
+
 TEST_F(UnmountedPlace, NeedsBothLists) {
   EXPECT_EQ(unmounted_place("/data", directory_.path() / "none", mounts_), "");
   EXPECT_EQ(unmounted_place("/data", fstab_, directory_.path() / "none"), "");
