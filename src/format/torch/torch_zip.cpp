@@ -134,7 +134,10 @@ TorchZip::Directory TorchZip::find_directory() const {
   const std::uint64_t at = place_.length() - kEndBytes;
   const std::string end = bytes_at(at, kEndBytes);
   if (!end.starts_with(kEndMark)) {
-    refuse("it begins as a ZIP archive and does not end as one: cut off, or not yet written", at);
+    refuse(
+        "it begins as a ZIP archive and does not end as one: "
+        "cut off, not yet written, or followed by other bytes",
+        at);
   }
   if (number_at(end, 20, 2) != 0) refuse("its end record has a comment", at);
   Directory directory{number_at(end, 16, 4), number_at(end, 12, 4), number_at(end, 10, 2), at};
