@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -211,57 +212,62 @@ class FuseStalled : public testing::TestWithParam<bool> {
 
 INSTANTIATE_TEST_SUITE_P(PageCacheAndDirect, FuseStalled, testing::Bool());
 
-/// Starts 40 readers, and returns when as many reads as possible wait for their source.
-std::vector<std::thread> start_readers(const TestMount& mount, Shared& shared,
-                                       std::atomic<int>& right, std::atomic<int>& failed) {
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 40; ++i) {
-    readers.emplace_back([&, i] {
-      const std::string content = read_file(mount / ("slow/" + std::to_string(i)));
-      const bool is_right = content.size() == 5000 && is_pattern(content, 0);
-      ++(is_right ? right : failed);
-    });
+/// A mount with 40 readers, as many of which as possible wait for their source.
+class StalledMount {
+ public:
+  StalledMount(Shared& shared, const ServeOptions& options)
+      : mount([&shared](TreeBuilder& builder) { fill_stalling(builder, shared); }, options) {
+    if (!mount.live()) throw std::runtime_error("the mount is not live");
+    for (int i = 0; i < 40; ++i) {
+      readers_.emplace_back([this, i] {
+        const std::string content = read_file(mount / ("slow/" + std::to_string(i)));
+        const bool is_right = content.size() == 5000 && is_pattern(content, 0);
+        ++(is_right ? right : failed);
+      });
+    }
+    EXPECT_TRUE(eventually([&shared] { return shared.waiting >= 16; }));
+    std::this_thread::sleep_for(50ms);
   }
-  EXPECT_TRUE(eventually([&] { return shared.waiting >= 16; }));
-  std::this_thread::sleep_for(50ms);
-  return readers;
-}
+  /// Waits until all have their bytes, or an error.
+  void join() {
+    for (std::thread& reader : readers_) reader.join();
+  }
 
-TEST_P(FuseStalled, MetadataDoesNotWaitForStorage) {
-  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
-  ASSERT_TRUE(mount.live());
+  TestMount mount;
   std::atomic<int> right = 0;
   std::atomic<int> failed = 0;
-  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+
+ private:
+  std::vector<std::thread> readers_;
+};
+
+TEST_P(FuseStalled, MetadataDoesNotWaitForStorage) {
+  StalledMount stalled(*shared, options());
   EXPECT_EQ(shared->waiting, 16);  // the others are queued
 
   for (int i = 0; i < 100; ++i) {
     // Names that the kernel has not in its caches, so that each is a request.
     struct stat stat {};
-    EXPECT_EQ(::stat((mount / ("rank_1/absent" + std::to_string(i))).c_str(), &stat), -1);
+    EXPECT_EQ(::stat((stalled.mount / ("rank_1/absent" + std::to_string(i))).c_str(), &stat), -1);
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(mount / "slow"), {}), 40);
+  EXPECT_EQ(std::distance(fs::directory_iterator(stalled.mount / "slow"), {}), 40);
   EXPECT_EQ(shared->waiting, 16) << "and the reads have waited all the time";
 
   shared->released = true;
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(right, 40);
-  EXPECT_EQ(failed, 0);
+  stalled.join();
+  EXPECT_EQ(stalled.right, 40);
+  EXPECT_EQ(stalled.failed, 0);
 }
 
 TEST_P(FuseStalled, ASignalEndsTheProcessAndTheReadersGetAnError) {
-  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
-  ASSERT_TRUE(mount.live());
-  std::atomic<int> right = 0;
-  std::atomic<int> failed = 0;
-  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  StalledMount stalled(*shared, options());
   const auto start = Clock::now();
-  mount.send(SIGTERM);
-  for (std::thread& reader : readers) reader.join();
+  stalled.mount.send(SIGTERM);
+  stalled.join();
   EXPECT_LT(Clock::now() - start, 30s);
-  EXPECT_EQ(failed, 40);
-  EXPECT_EQ(mount.wait_for_exit(), 0);
-  EXPECT_FALSE(mount.is_mounted());
+  EXPECT_EQ(stalled.failed, 40);
+  EXPECT_EQ(stalled.mount.wait_for_exit(), 0);
+  EXPECT_FALSE(stalled.mount.is_mounted());
 }
 
 TEST_P(FuseStalled, ASecondSignalDoesNotWait) {
@@ -270,49 +276,37 @@ TEST_P(FuseStalled, ASecondSignalDoesNotWait) {
   auto shortest = Clock::duration::max();
   for (int round = 0; round < 5 && shortest >= 1900ms; ++round) {
     shared->waiting = 0;
-    TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
-    ASSERT_TRUE(mount.live());
-    std::atomic<int> right = 0;
-    std::atomic<int> failed = 0;
-    std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+    StalledMount stalled(*shared, options());
     const auto start = Clock::now();
-    mount.send(SIGTERM);
+    stalled.mount.send(SIGTERM);
     std::this_thread::sleep_for(100ms);
-    mount.send(SIGTERM);
-    for (std::thread& reader : readers) reader.join();
+    stalled.mount.send(SIGTERM);
+    stalled.join();
     shortest = std::min(shortest, Clock::now() - start);
-    EXPECT_EQ(failed, 40);
-    EXPECT_EQ(mount.wait_for_exit(), 0);
-    EXPECT_FALSE(mount.is_mounted());
+    EXPECT_EQ(stalled.failed, 40);
+    EXPECT_EQ(stalled.mount.wait_for_exit(), 0);
+    EXPECT_FALSE(stalled.mount.is_mounted());
   }
   EXPECT_LT(shortest, 1900ms);
 }
 
 TEST_P(FuseStalled, ReadsUnderWayAreFinishedBeforeTheEnd) {
-  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
-  ASSERT_TRUE(mount.live());
-  std::atomic<int> right = 0;
-  std::atomic<int> failed = 0;
-  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
-  mount.send(SIGTERM);
+  StalledMount stalled(*shared, options());
+  stalled.mount.send(SIGTERM);
   std::this_thread::sleep_for(200ms);
   shared->released = true;
-  EXPECT_EQ(mount.wait_for_exit(), 0);
-  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(stalled.mount.wait_for_exit(), 0);
+  stalled.join();
   // With the page cache a reader may need a second request for its file, which comes too late.
-  EXPECT_GE(right, GetParam() ? 16 : 1);
-  EXPECT_EQ(right + failed, 40);
+  EXPECT_GE(stalled.right, GetParam() ? 16 : 1);
+  EXPECT_EQ(stalled.right + stalled.failed, 40);
 }
 
 TEST_P(FuseStalled, AKilledReaderWhoseReadIsQueuedGetsNothing) {
-  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
-  ASSERT_TRUE(mount.live());
-  std::atomic<int> right = 0;
-  std::atomic<int> failed = 0;
-  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  StalledMount stalled(*shared, options());
   const pid_t reader = ::fork();
   if (reader == 0) {
-    read_file(mount / "slow/39");
+    read_file(stalled.mount / "slow/39");
     std::_Exit(0);
   }
   std::this_thread::sleep_for(100ms);
@@ -321,8 +315,8 @@ TEST_P(FuseStalled, AKilledReaderWhoseReadIsQueuedGetsNothing) {
   shared->released = true;
   int status = 0;
   EXPECT_TRUE(eventually([&] { return ::waitpid(reader, &status, WNOHANG) == reader; }));
-  for (std::thread& thread : readers) thread.join();
-  EXPECT_EQ(right, 40);
+  stalled.join();
+  EXPECT_EQ(stalled.right, 40);
 }
 
 TEST_F(FuseLifecycle, SignalsUnderLoadLeaveNoReaderWaiting) {
