@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from object_store import answers, free_port, until
+from object_store import answers, end, free_port, until
 
 PROGRAMS = ("nginx", "openssl")
 
@@ -83,10 +83,5 @@ http {{
         yield started
     finally:
         if server is not None:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait(10)
+            end(server, 10)
         shutil.rmtree(directory, ignore_errors=True)

@@ -41,6 +41,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def end(process: subprocess.Popen[bytes], patience: float = 5) -> None:
+    process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)
+
+
 class Daemons:
     """What was started, and is to be stopped in the reverse order."""
 
@@ -55,12 +64,7 @@ class Daemons:
 
     def stop(self) -> None:
         for process in reversed(self.started):
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
+            end(process)
 
 
 @dataclass

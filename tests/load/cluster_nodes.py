@@ -4,34 +4,20 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+
+from base_system import ENVIRONMENT, LONG, call  # noqa: E402
+from own_namespace import CGROUPS, copy_of  # noqa: E402
+
 BRIDGE, HOST, NETWORK = "cluster0", "10.77.0.1", "10.77.0"
-CGROUPS = Path("/sys/fs/cgroup")
-LONG = 600
-LIBC = ctypes.CDLL(None, use_errno=True)
-MNT_DETACH = 2
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
-               "DEBIAN_FRONTEND": "noninteractive"}
-
-
-def mount(source: str, target: Path, kind: str, data: str = "") -> None:
-    if LIBC.mount(source.encode(), os.fsencode(target), kind.encode(), 0, data.encode()):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(target))
-
-
-def call(*words: str | Path) -> None:
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=LONG)
-    assert done.returncode == 0, f"{shlex.join(map(str, words))}: {done.returncode}: {done.stdout}{done.stderr}"
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -181,14 +167,8 @@ def booted(base: Path, folder: Path, names: tuple[str, ...]) -> Iterator[list[No
         nodes = []
         for number, name in enumerate(names, 1):
             memory = folder / name
-            memory.mkdir()
-            mount("none", memory, "tmpfs")
-            stack.callback(LIBC.umount2, os.fsencode(memory), MNT_DETACH)
-            for part in ("upper", "work", "root"):
-                (memory / part).mkdir()
+            stack.enter_context(copy_of(base, memory))
             node = Node(name, number, base, memory)
-            mount("overlay", node.root, "overlay", f"lowerdir={base},upperdir={node.changes},workdir={memory}/work")
-            stack.callback(LIBC.umount2, os.fsencode(node.root), MNT_DETACH)
             prepare(node)
             stack.callback(node.kill)
             node.boot()

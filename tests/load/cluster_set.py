@@ -13,7 +13,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "data"), str(TESTS / "integration")]
 
-from cluster_nodes import LONG, call  # noqa: E402
+from base_system import LONG, call  # noqa: E402
 from object_store import Store  # noqa: E402
 from two_arrays import COLUMNS, HALVES, ROWS, TwoArrays  # noqa: E402
 

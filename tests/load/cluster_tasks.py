@@ -30,23 +30,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "packaging"))
 
+from base_system import ALONE, make_system  # noqa: E402
 from cluster_first_tasks import (check, collect_metrics, install, start_before_the_source, what_failed,  # noqa: E402
                                  who_reads)
 from cluster_first_tasks import mount as mount_from_store  # noqa: E402
 from cluster_later_tasks import (drain, empty_the_cache, follow_a_job, go_back, remove, rotate_keys,  # noqa: E402
                                  stalled_source, upgrade)
-from cluster_nodes import BRIDGE, CGROUPS, ENVIRONMENT, HOST, booted, call, make_bridge, mount, remove_group  # noqa: E402
+from cluster_nodes import BRIDGE, HOST, booted, make_bridge, remove_group  # noqa: E402
 from cluster_set import Gateway, Sets  # noqa: E402
 from cluster_state import MOUNTS, Cluster  # noqa: E402
 from debian_versions import newer_version, version_of  # noqa: E402
 from object_store import object_store  # noqa: E402
-from own_namespace import let_go_of_copies  # noqa: E402
+from own_namespace import let_go_of_copies, mount, mount_cgroups  # noqa: E402
 
 PROGRAMS = ("debootstrap", "dpkg-deb", "ip", "nsenter", "prometheus", "radosgw", "systemd-nspawn", "unshare")
 PACKAGES = ("ca-certificates", "curl", "dbus", "fuse3", "iproute2", "jq", "lsof", "prometheus-node-exporter", "psmisc",
             "python3", "systemd-sysv")
-# All that is started and mounted so ends with the command.
-ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
 TASKS: dict[str, Callable[[Cluster], str]] = {
     "install on a node": install,
     "check a node before its first mount": check,
@@ -66,23 +65,12 @@ TASKS: dict[str, Callable[[Cluster], str]] = {
 }
 
 
-
-def make_system(root: Path, suite: str, package: Path) -> None:
+def make_base(root: Path, suite: str, package: Path) -> None:
     """With all that the package needs, but without the package: nodes have no network to fetch it from."""
     new = root.with_name(f"{root.name}.new")
     print(f"making a minimal {suite}", flush=True)
     shutil.rmtree(new, ignore_errors=True)
-    call(*ALONE, "debootstrap", "--variant=minbase", suite, new)
-    shutil.copy(package, new / "package.deb")
-    shutil.copy("/etc/resolv.conf", new / "etc")
-    policy = new / "usr/sbin/policy-rc.d"  # nothing is started
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    script = ("mount -t proc proc /proc; apt-get -q update; "
-              f"apt-get -q -y install --no-install-recommends {' '.join(PACKAGES)} /package.deb; "
-              "dpkg --purge reshardfs; rm /package.deb /usr/sbin/policy-rc.d")
-    environment = (f"{name}={value}" for name, value in ENVIRONMENT.items())
-    call(*ALONE, "chroot", new, "env", "-i", *environment, "sh", "-euc", script)
+    make_system(new, suite, package, PACKAGES, "dpkg --purge reshardfs; rm /package.deb /usr/sbin/policy-rc.d")
     new.rename(root)
 
 
@@ -113,9 +101,7 @@ def inside(folder: Path, base: Path, packages: dict[str, Path]) -> bool:
     """In namespaces of its own."""
     # systemd-nspawn's own notes are not for this machine.
     mount("none", Path("/run"), "tmpfs", "mode=755")
-    # As systemd wants it, where this system has the older form.
-    subprocess.run(["umount", "--recursive", str(CGROUPS)], check=False, capture_output=True)
-    mount("none", CGROUPS, "cgroup2")
+    mount_cgroups()
     let_go_of_copies()
     os.umask(0o022)
     make_bridge()
@@ -161,7 +147,7 @@ def outside(arguments: argparse.Namespace) -> bool:
         left = Left(folder)
         base = (arguments.base or folder / "base").resolve()
         if not base.exists():
-            make_system(base, arguments.suite, arguments.package)
+            make_base(base, arguments.suite, arguments.package)
         newer = newer_version(arguments.package, folder)
         words = [*ALONE, "--net", sys.executable, "-B", __file__, "--package", str(arguments.package), "--newer",
                  str(newer), "--base", str(base), "--inside", made]

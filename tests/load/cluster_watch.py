@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cluster_nodes import LONG, Node, copy_in, wait_for
+from base_system import LONG
+from cluster_nodes import Node, copy_in, wait_for
 
 PROGRAM = Path(__file__).with_name("cluster_reader.py")
 FOLDER = "/opt/cluster"

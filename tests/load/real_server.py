@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
+from base_system import make_system  # noqa: E402
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 
 STEPS = Path(__file__).with_name("real_server_steps.py")
@@ -46,18 +47,8 @@ LEFT_OUT = ("./boot", "./usr/share/doc", "./usr/share/locale", "./var/lib/apt", 
 SECONDS = 1800
 
 
-def make_system(root: Path, suite: str, package: Path) -> None:
-    subprocess.run(["debootstrap", "--variant=minbase", suite, str(root)], check=True, stdout=subprocess.DEVNULL)
-    shutil.copy(package, root / "package.deb")
-    shutil.copy("/etc/resolv.conf", root / "etc")
-    policy = root / "usr/sbin/policy-rc.d"  # nothing is started
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    script = ("mount -t proc proc /proc; apt-get -q update; "
-              f"apt-get -q -y install --no-install-recommends {' '.join(PACKAGES)} /package.deb")
-    subprocess.run(["unshare", "--mount", "--propagation", "private", "chroot", str(root), "sh", "-euc", script], check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"})
+def make_root(root: Path, suite: str, package: Path) -> None:
+    make_system(root, suite, package, PACKAGES)
     shutil.copy(STEPS, root / "steps.py")
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
@@ -96,7 +87,7 @@ def main() -> None:
             parser.error(f"{program} is not installed")
     with tempfile.TemporaryDirectory(prefix="reshardfs-server-") as made:
         folder = Path(made)
-        make_system(folder / "root", arguments.suite, arguments.package.resolve())
+        make_root(folder / "root", arguments.suite, arguments.package.resolve())
         said = boot(folder / "root", folder)
     if "the steps ended with 0" not in said:
         sys.exit("the steps have failed (see above)")

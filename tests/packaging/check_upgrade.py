@@ -9,15 +9,12 @@ debootstrap with systemd, dbus, fuse3, python3 and all that the package depends 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import report
@@ -27,12 +24,11 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "data"), str(TESTS / "integration")]
 
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
-from own_namespace import let_go_of_copies  # noqa: E402
+from own_namespace import LIBC, copy_of, let_go_of_copies, mount, mount_cgroups  # noqa: E402
 
 SKIP = 77
 SECONDS = 540
-LIBC = ctypes.CDLL(None, use_errno=True)
-CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 2
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 # In the container.
 FOLDER = Path("/opt/upgrade")
 UNIT = f"""[Unit]
@@ -58,12 +54,6 @@ def why_not() -> str | None:
     return None
 
 
-def mount(source: str, target: Path, kind: str, data: str = "", flags: int = 0) -> None:
-    if LIBC.mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode()):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(target))
-
-
 def built_package(build: Path, folder: Path) -> Path:
     done = subprocess.run(["cpack", "--config", str(build / "CPackConfig.cmake"), "-B", str(folder / "pack"),
                            "-D", "CPACK_COMPONENTS_ALL=runtime"], capture_output=True, text=True, check=False)
@@ -71,25 +61,6 @@ def built_package(build: Path, folder: Path) -> Path:
     if done.returncode or len(found) != 1:
         raise SystemExit(f"cpack: {done.stdout}{done.stderr}")
     return found[0]
-
-
-@contextlib.contextmanager
-def copy_of(system: Path, folder: Path) -> Iterator[Path]:
-    """Changes are in memory."""
-    memory = folder / "memory"
-    memory.mkdir()
-    mount("none", memory, "tmpfs")
-    try:
-        for name in ("upper", "work", "root"):
-            (memory / name).mkdir()
-        root = memory / "root"
-        mount("overlay", root, "overlay", f"lowerdir={system},upperdir={memory}/upper,workdir={memory}/work")
-        try:
-            yield root
-        finally:
-            LIBC.umount2(os.fsencode(root), MNT_DETACH)
-    finally:
-        LIBC.umount2(os.fsencode(memory), MNT_DETACH)
 
 
 def prepare(root: Path, old: Path, new: Path) -> None:
@@ -148,19 +119,16 @@ def main() -> None:
         sys.exit(SKIP)
     mount("none", Path("/"), "", flags=MS_REC | MS_PRIVATE)
     let_go_of_copies()
-    if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
-        # As systemd wants it, where this system has the older form.
-        subprocess.run(["umount", "--recursive", "/sys/fs/cgroup"], check=False, capture_output=True)
-        try:
-            mount("none", Path("/sys/fs/cgroup"), "cgroup2")
-        except OSError as error:
-            print(f"skipped: {error}")
-            sys.exit(SKIP)
+    try:
+        mount_cgroups()
+    except OSError as error:
+        print(f"skipped: {error}")
+        sys.exit(SKIP)
     os.umask(0o022)
     with tempfile.TemporaryDirectory(prefix="reshardfs-test-") as made:
         folder = Path(made)
         old = built_package(arguments.build.resolve(), folder) if arguments.build else arguments.package.resolve()
-        with copy_of(arguments.system.resolve(), folder) as root:
+        with copy_of(arguments.system.resolve(), folder / "memory") as root:
             prepare(root, old, newer_version(old, folder))
             result = run(root, folder / "log")
     report.finish(result["problems"], f"upgraded and downgraded with readers: {result['figures']}")
