@@ -11,21 +11,9 @@
 #include "reshardfs/export.h"
 #include "reshardfs/rank.h"
 #include "reshardfs/shape.h"
+#include "reshardfs/source_request.h"
 
 namespace reshardfs {
-
-/// Which checkpoint to read, and how. Each field means what it means in ConversionOptions.
-struct CheckpointQuery {
-  std::string src_pattern{};
-  std::string step = "latest";
-  std::string src_prefix{};
-  std::string state_key{};
-  bool dequantize = false;
-  bool check_crc = false;
-  std::filesystem::path dec_key_file{};
-  std::string dec_mode = "AES-GCM";
-  bool no_symlinks = false;
-};
 
 struct CheckpointFile {
   Rank rank{};
@@ -68,9 +56,9 @@ struct CheckpointContents {
   bool records_layouts = false;         ///< the set itself says how parameters are cut
 };
 
-/// Reads the indexes of a checkpoint file, or of all files of one step of a set.
+/// Reads the indexes of a checkpoint file, or of all files of one step of a set. Strategies, maps
+/// and new names play no part.
 /// @throws Error kMissing, kBadInput, kUnsupported or kIo.
-RESHARDFS_EXPORT CheckpointContents read_contents(const std::filesystem::path& path,
-                                                  const CheckpointQuery& query);
+RESHARDFS_EXPORT CheckpointContents read_contents(const SourceRequest& request);
 
 }  // namespace reshardfs

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The main entry point: shows a source checkpoint under a target strategy.
 ///
-///   auto conversion = reshardfs::Conversion::open({.source = "ckpt", .src_strategy = "src.ckpt",
-///                                                  .dst_strategy = "dst.ckpt"});
+///   auto conversion = reshardfs::Conversion::open({
+///       .source = {.path = "ckpt", .strategy = "src.ckpt"}, .dst_strategy = "dst.ckpt"});
 ///   for (const auto& output : conversion.files()) { output.file->read_at(0, buffer); }
 #pragma once
 
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "reshardfs/export.h"
-#include "reshardfs/model_map.h"
 #include "reshardfs/rank.h"
+#include "reshardfs/source_request.h"
 #include "reshardfs/virtual_file.h"
 
 namespace reshardfs {
@@ -30,13 +30,6 @@ enum class Unmatched : std::uint8_t {
   kSource,     ///< the raw slice of source rank (destination rank modulo source stage devices)
   kReplicate,  ///< the full tensor on every destination rank
   kError,      ///< refused
-};
-
-/// Which copy is read where several source ranks hold the same slice or the same whole parameter.
-enum class Replicas : std::uint8_t {
-  kSame,   ///< the lowest rank's, another if that fails; refused if the copies prove to differ
-  kFirst,  ///< the lowest rank's, with one warning that names the copies that prove to differ
-  kOwn,    ///< destination rank r gets source rank r's
 };
 
 /// The file format of a destination rank.
@@ -74,48 +67,18 @@ enum class TorchRelease : std::uint8_t {
 inline constexpr std::int64_t kMostDcpShards = 99'999;
 
 struct ConversionOptions {
-  /// A directory with one directory or file for each rank, or one checkpoint file.
-  std::filesystem::path source{};
-  /// A strategy file (MindSpore's, or .toml rules) or a directory of stage files; nullopt: the
-  /// layouts that the checkpoint itself records; if it records none, every rank holds whole
-  /// parameters.
-  std::optional<std::filesystem::path> src_strategy{};
-  /// Instead of src_strategy: sizes ("tp=4,pp=2"), where the shapes of the slices, model maps and a
-  /// config.json prove which dimensions were cut.
-  std::string src_sizes{};
+  SourceRequest source{};
   std::optional<std::filesystem::path> dst_strategy{};
   /// Instead of dst_strategy: sizes ("tp=8,dp=2"), from which derive_strategy() makes the strategy.
-  std::string dst_sizes{};
+  DerivedSizes dst_sizes{};
   /// With dst_sizes: the number of layers of each pipeline stage; empty: as dst_sizes says.
   std::vector<std::int64_t> stage_layers{};
-  /// Without a source strategy: parameters that match one of these globs are cut along dimension 0,
-  /// one slice a rank in rank order; all others must be whole and equal on every rank.
-  std::vector<std::string> src_join{};
-  /// Model maps, which show the source's tensors with the names and fusions of another model
-  /// family. With maps, names in all options below are those that the last map shows.
-  ModelMapOptions maps{};
   /// A JSON file with an object that maps names in the source to names in the destination; empty:
-  /// names stay.
+  /// names stay. With maps, it has the names that the last map shows; so have all options below.
   std::filesystem::path name_map{};
-  /// More prefixes of optimizer states that are cut like the weight whose name follows; MindSpore's
-  /// own (adam_m., adam_v., moments., ...) are known.
-  std::vector<std::string> state_prefixes{};
   /// Destination files are called rank_<r>/<prefix><r>.ckpt.
   std::string prefix = "checkpoint_";
-  /// Where the source's files are, and which step is read: as in CheckpointOptions.
-  std::string src_pattern{};
-  std::string step = "latest";
-  /// Selects files by the prefix of their names, for a directory with files of several runs or
-  /// models. `*`: different prefixes belong to one run. Empty: all names must have the same prefix.
-  std::string src_prefix{};
-  /// Of files of torch.save: reads only the tensors that are saved below this key ("model", "a.b"),
-  /// by their names behind it. Empty: all tensors, by their full names.
-  std::string state_key{};
-  /// Shows weights in 8-bit floats that have a scale for each block (`weight_scale_inv`) as
-  /// BFloat16, and leaves the scales out. config.json states the blocks.
-  bool dequantize = false;
   Unmatched unmatched = Unmatched::kDrop;
-  Replicas replicas = Replicas::kSame;
   /// Compare samples of the replicas. A caller that reads no tensor data can turn this off.
   bool check_replicas = true;
   /// Destination ranks to show; empty: all.
@@ -123,26 +86,12 @@ struct ConversionOptions {
   /// Globs over parameter names (those in the destination).
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
-  /// Leave out the state of training: optimizers (including `state_prefixes`), schedulers and the
-  /// training loop. It is recognized by name; see reshardfs-conversion(7).
+  /// Leave out the state of training: optimizers (including `source.state_prefixes`), schedulers
+  /// and the training loop. It is recognized by name; see reshardfs-conversion(7).
   bool weights_only = false;
-  /// Accept options that select nothing in this checkpoint (globs, prefixes, entries of the name
-  /// map, casts, rules of strategies, options of views that are not shown). Conversion::unmatched()
-  /// lists them. Without this they are errors.
-  bool allow_unmatched = false;
   /// Accept options of views that are not shown, without a warning: they may be meant for other
   /// commands.
   bool allow_idle_view_options = false;
-  /// Check the CRCs in the source files. This reads each such file completely, and refuses a
-  /// damaged one.
-  bool check_crc = false;
-  /// Refuse symbolic links below the source (the source itself may be one).
-  bool no_symlinks = false;
-  /// A file that holds the key of an encrypted source, as raw bytes or hexadecimal digits.
-  std::filesystem::path dec_key_file{};
-  /// "AES-GCM", "AES-CBC" or "SM4-CBC".
-  std::string dec_mode = "AES-GCM";
-
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
   /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace, kMegatron and kVllm,
@@ -266,7 +215,7 @@ class RESHARDFS_EXPORT Conversion {
   const std::vector<std::string>& steps() const;
   /// Things that the user should know (parameters left out, ...), one line each.
   const std::vector<std::string>& warnings() const;
-  /// Options that select nothing (see ConversionOptions::allow_unmatched), one line each. They are
+  /// Options that select nothing (see SourceRequest::allow_unmatched), one line each. They are
   /// also among the warnings.
   const std::vector<std::string>& unmatched() const;
   /// Why the view that would contain this file or directory is not shown; empty if no such view was

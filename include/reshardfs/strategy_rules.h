@@ -13,6 +13,7 @@
 
 #include "reshardfs/export.h"
 #include "reshardfs/shape.h"
+#include "reshardfs/sizes.h"
 #include "reshardfs/strategy.h"
 
 namespace reshardfs {
@@ -104,16 +105,13 @@ RESHARDFS_EXPORT std::string to_rules(const Strategy& strategy);
 
 /// Derives a target strategy from the source's: the same dimensions are cut, into other numbers of
 /// parts.
-/// @param text "tp=8,dp=2,pp=1": see reshardfs-strategy(5).
+/// @param sizes tp=8,dp=2,pp=1.
 /// @param source the strategy the checkpoint was saved with.
 /// @param stage_layers number of layers of each stage; empty: layers stay where they are if the
 ///        number of stages is the same, otherwise they are spread as evenly as possible.
-/// @throws Error kUsage if the text or a number of layers is wrong; kBadInput if the result would
+/// @throws Error kUsage if a size or a number of layers is wrong; kBadInput if the result would
 ///         be ambiguous; it names the parameters that need a rule.
-RESHARDFS_EXPORT Strategy derive_strategy(const std::string& text, const Strategy& source,
+RESHARDFS_EXPORT Strategy derive_strategy(const DerivedSizes& sizes, const Strategy& source,
                                           const std::vector<std::int64_t>& stage_layers = {});
-
-/// Whether the value of --dst-strategy is sizes for derive_strategy(), not a path.
-RESHARDFS_EXPORT bool is_derivation(const std::string& text);
 
 }  // namespace reshardfs

@@ -12,8 +12,7 @@
 #include "base/text/state_names.h"
 #include "checkpoint/completeness.h"
 #include "conversion/map_copies.h"
-#include "conversion/model_maps.h"
-#include "conversion/source_input.h"
+#include "conversion/source_opening.h"
 #include "conversion/unmatched_selectors.h"
 #include "plan/replicas/content_equal.h"
 #include "plan/replicas/replica_check.h"
@@ -22,102 +21,70 @@
 
 namespace reshardfs {
 
-CheckpointOptions set_options(const DiffSource& source) {
-  CheckpointOptions options{source.pattern, source.step, false, nullptr};
-  options.no_symlinks = source.no_symlinks;
-  options.prefix = source.prefix;
-  options.prefix_option = source.prefix_option;
-  options.state_key = source.state_key;
-  options.state_key_option = source.state_key_option;
-  options.dequantize = source.dequantize;
-  options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
-  return options;
-}
-
 namespace {
 
-std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
-  return std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(source.path, set_options(source)));
-}
-
-std::filesystem::path linkless_root(const DiffSource& source) {
-  return source.no_symlinks ? source.path : "";
-}
-
-StrategyInput strategy_of(const DiffSource& source) {
-  StrategyInput strategy(source.strategy, {}, linkless_root(source));
-  strategy.allow_unmatched(source.allow_unmatched);
-  return strategy;
-}
-
-/// @throws Error kUsage for patterns of slices to join that match none of the set's names.
-void check_join(const DiffSource& source, const CheckpointSet& set,
-                std::vector<std::string>& warnings) {
-  if (source.join.empty()) return;
-  UnmatchedOptions unmatched;
-  unmatched.add_globs("--src-join", source.join, names_in(set));
-  unmatched.settle(source.allow_unmatched, warnings);
-}
-
-MappedSourceOptions mapped_options(const DiffSource& source) {
-  MappedSourceOptions options;
-  if (source.weights_only) {
-    options.leaves_out = [](const std::string& name) { return is_training_state(name); };
+MappedSourceOptions mapped_options(const SourceOpening& opening, const DiffSide::Wanted& wanted) {
+  MappedSourceOptions options = opening.mapped_options();
+  options.wants = wanted.takes;
+  if (wanted.weights_only) {
+    options.leaves_out = [prefixes = options.state_prefixes](const std::string& name) {
+      return is_training_state(name, prefixes);
+    };
   }
   return options;
 }
 
-/// Which names of the source need a layout. Through a map other tensors may need what has the name
-/// that is not wanted.
-NameTaker needed(const ModelMaps& maps, const NameTaker& takes) {
-  return maps.empty() ? takes : NameTaker();
+/// @throws Error kUsage for options of the request that select nothing.
+std::vector<std::string> unmatched_warnings(const SourceRequest& request,
+                                            const SourceOpening& opening) {
+  std::vector<std::string> warnings;
+  if (request.join.empty()) return warnings;
+  UnmatchedOptions unmatched;
+  opening.add_unmatched(names_in(*opening.set()), unmatched);
+  unmatched.settle(opening.allows_unmatched(), warnings);
+  return warnings;
+}
+
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
 }
 
 }  // namespace
 
-DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set,
-                        const NameTaker& takes) {
-  const ModelMaps maps(source.maps, source.path, linkless_root(source));
-  StrategyInput strategy = strategy_of(source);
-  if (!set) set = open_set(source);
-  std::vector<std::string> warnings;
-  check_join(source, *set, warnings);
-  std::optional<Strategy> laid_out = strategy.for_source(*set, needed(maps, takes));
-  for (std::string& line : strategy.take_warnings()) warnings.push_back(std::move(line));
-  auto table =
-      std::make_shared<const SourceTable>(std::move(set), std::move(laid_out), source.join);
-  MappedSourceOptions mapped = mapped_options(source);
+DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
+                        std::shared_ptr<const CheckpointSet> set) {
+  SourceOpening opening(request);
+  set ? opening.take_set(std::move(set)) : static_cast<void>(opening.open_set());
+  std::vector<std::string> warnings = unmatched_warnings(request, opening);
+  SourceTableResult opened = opening.lay_out_unread(opening.needed(wanted.takes));
+  append(warnings, opened.unmatched);
+  MappedSourceOptions mapped = mapped_options(opening, wanted);
   mapped.compares_ranks = false;
-  mapped.wants = takes;
-  DiffSide side(maps.apply(std::move(table), {}, mapped).table);
-  side.notes_ = maps.notes();
+  DiffSide side(opening.maps().apply(std::move(opened.table), {}, mapped).table, request);
+  side.notes_ = opening.maps().notes();
   side.warnings_ = std::move(warnings);
   return side;
 }
 
-DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes) {
-  const ModelMaps maps(source.maps, source.path, linkless_root(source));
-  maps.require_shared_values(source.replicas);
-  StrategyInput strategy = strategy_of(source);
-  const NameTaker wanted = needed(maps, takes);
-  std::shared_ptr<const CheckpointSet> set = open_set(source);
-  std::vector<std::string> warnings;
-  check_join(source, *set, warnings);
-  SourceTableResult opened = source_table(set, strategy, {source.join, wanted, {}});
-  MappedSourceOptions mapped = mapped_options(source);
-  mapped.wants = takes;
-  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped);
-  const std::vector<std::string> differing = check_map_copies(maps, shown, mapped, source.replicas);
-  DiffSide side(shown.table, source.replicas);
+DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& wanted) {
+  SourceOpening opening(request);
+  opening.open_set();
+  std::vector<std::string> warnings = unmatched_warnings(request, opening);
+  const NameTaker needed = opening.needed(wanted.takes);
+  SourceTableResult opened = opening.lay_out(needed);
+  const MappedSourceOptions mapped = mapped_options(opening, wanted);
+  const ModelMaps::Result shown = opening.maps().apply(std::move(opened.table), {}, mapped);
+  const std::vector<std::string> differing =
+      check_map_copies(opening.maps(), shown, mapped, request.replicas);
+  DiffSide side(shown.table, request);
   side.warnings_ = std::move(warnings);
-  for (const auto& lines :
-       {warnings_of(side.table().checkpoint().completeness(), wanted), opened.unmatched,
-        side.table().catalogue().warnings(), opened.warnings, differing}) {
-    side.warnings_.insert(side.warnings_.end(), lines.begin(), lines.end());
-  }
-  side.notes_ = maps.notes();
-  side.check_replicas(takes);
+  append(side.warnings_, warnings_of(side.table().checkpoint().completeness(), needed));
+  append(side.warnings_, opened.unmatched);
+  append(side.warnings_, side.table().catalogue().warnings());
+  append(side.warnings_, opened.warnings);
+  append(side.warnings_, differing);
+  side.notes_ = opening.maps().notes();
+  side.check_replicas(wanted.takes);
   return side;
 }
 
@@ -127,7 +94,7 @@ void DiffSide::check_replicas(const NameTaker& takes) {
   std::vector<ReplicatedParameter> stated;
   std::set<const SourceParameter*> differing;
   for (const SourceParameter& parameter : table_->parameters()) {
-    if (!takes(parameter.name)) continue;
+    if (takes && !takes(parameter.name)) continue;
     if (const CellGridPtr grid = laid_out(parameter)) {
       stated.push_back({&parameter, grid});
     } else if (replicas_ == Replicas::kFirst && !table_->equal_on_all_ranks(parameter)) {
@@ -149,7 +116,7 @@ void DiffSide::check_replicas(const NameTaker& takes) {
 
 CellGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
   if (parameter.grid) return parameter.grid;
-  const SourceParameter* weight = table_->find(weight_of(parameter.name));
+  const SourceParameter* weight = table_->find(weight_of(parameter.name, state_prefixes_));
   return weight == nullptr ? nullptr : table_->grid_like(parameter, *weight);
 }
 

@@ -1,65 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/source_request.h"
 
-#include "base/unmatched_options.h"
 #include "plan/source/source_table.h"
 
 namespace reshardfs {
 
-/// A checkpoint to compare, as the user names it.
-struct DiffSource {
-  std::filesystem::path path{};
-  /// Nothing: every rank holds whole parameters.
-  std::optional<std::filesystem::path> strategy{};
-  /// See CheckpointOptions.
-  std::string pattern{};
-  std::string step = "latest";
-  std::string prefix{};
-  std::string prefix_option = "--src-prefix";
-  std::string state_key{};
-  std::string state_key_option = "--state-key";
-  bool dequantize = false;
-  /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
-  std::vector<std::string> join{};
-  /// What the parameters are shown through.
-  ModelMapOptions maps{};
-  std::filesystem::path dec_key_file{};
-  std::string dec_mode = "AES-GCM";
-  bool no_symlinks = false;
-  /// The maps need no rule for states of training: see NameFilter.
-  bool weights_only = false;
-  Replicas replicas = Replicas::kSame;
-  /// Rules and `join` that select nothing are warned of, and no error.
-  bool allow_unmatched = false;
-};
-
-/// How a source says to open its set.
-/// @throws Error kMissing, kIo or kBadInput for the key file.
-CheckpointOptions set_options(const DiffSource& source);
-
 /// One side of a comparison. Every member function may be called from any number of threads.
 class DiffSide {
  public:
+  /// Which parameters are looked at, by the names that maps show.
+  struct Wanted {
+    NameTaker takes{};  ///< empty: all
+    /// The maps need no rule for states of training: see NameFilter.
+    bool weights_only = false;
+  };
+
   /// Reads no data: what no rule takes has no layout, and replicas are believed to be the same.
-  /// @param set the source's, open; nullptr: it is opened.
-  /// @param takes selects parameters by the names that maps show; empty: all.
-  /// @throws Error as CheckpointSet::open(), Strategy::load() and SourceTable.
-  static DiffSide open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set = nullptr,
-                       const NameTaker& takes = {});
-  /// Checks both, as a mount does, of the parameters that `takes` takes.
+  /// @param set the request's, open; nullptr: it is opened.
+  /// @throws errors of SourceOpening and ModelMaps::apply().
+  static DiffSide open(const SourceRequest& request, const Wanted& wanted,
+                       std::shared_ptr<const CheckpointSet> set = nullptr);
+  /// Checks both, as a mount does, of the parameters that are wanted.
   /// @throws Error kBadInput besides, where what is read would be a guess.
-  static DiffSide open_checked(const DiffSource& source, const NameTaker& takes);
-  explicit DiffSide(std::shared_ptr<const SourceTable> table, Replicas replicas = Replicas::kSame)
-      : table_(std::move(table)), replicas_(replicas) {}
+  static DiffSide open_checked(const SourceRequest& request, const Wanted& wanted);
+  explicit DiffSide(std::shared_ptr<const SourceTable> table, const SourceRequest& request = {})
+      : table_(std::move(table)),
+        replicas_(request.replicas),
+        state_prefixes_(request.state_prefixes) {}
 
   /// What the user should know, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
@@ -86,6 +59,7 @@ class DiffSide {
 
   std::shared_ptr<const SourceTable> table_;
   Replicas replicas_;
+  std::vector<std::string> state_prefixes_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;
 };

@@ -22,7 +22,7 @@
 #include "check/verify_source.h"
 #include "checkpoint/ranks/joined_ranks.h"
 #include "checkpoint/whole/whole_catalogue.h"
-#include "conversion/strategy_input.h"
+#include "conversion/source_opening.h"
 #include "conversion/unmatched_selectors.h"
 #include "plan/source/strategy_catalogue.h"
 #include "storage/local/directory.h"
@@ -63,8 +63,8 @@ class Verification {
  private:
   enum class Crc : std::uint8_t { kUnread, kGood, kBad, kNone };
 
-  std::shared_ptr<const Catalogue> catalogue(StrategyInput& input);
-  void check_options(bool some_names_are_unknown);
+  std::shared_ptr<const Catalogue> catalogue(SourceOpening& opening, bool incomplete);
+  void check_options(const SourceOpening& opening, bool some_names_are_unknown);
   void collect_parameters(const CheckpointSet& set);
   void check_files();
   void check_crc(std::size_t number);
@@ -97,28 +97,27 @@ class Verification {
 };
 
 /// nullptr: nothing states layouts.
-std::shared_ptr<const Catalogue> Verification::catalogue(StrategyInput& input) {
+std::shared_ptr<const Catalogue> Verification::catalogue(SourceOpening& opening, bool incomplete) {
   const auto takes = [this](const std::string& name) { return options_.names.takes(name); };
-  const StatedLayouts stated =
-      stated_layouts(*source_.set, input.for_source(*source_.set, takes), options_.join);
+  const StatedLayouts stated = opening.state_layouts(takes, incomplete, report_.warnings);
   strategy_ = stated.strategy;
   return stated.catalogue;
 }
 
 /// @param some_names_are_unknown since files of the set could not be read.
-void Verification::check_options(bool some_names_are_unknown) {
+void Verification::check_options(const SourceOpening& opening, bool some_names_are_unknown) {
   const std::vector<std::string> names = names_in(*source_.set);
   UnmatchedOptions unmatched;
   unmatched.add_globs("--include", options_.names.include, names);
   unmatched.add_globs("--exclude", options_.names.exclude, names);
-  unmatched.add_globs("--src-join", options_.join, names);
-  unmatched.add_prefixes("--state-prefix", options_.state_prefixes, names);
-  unmatched.settle(options_.allow_unmatched || some_names_are_unknown, report_.warnings);
+  opening.add_unmatched(names, unmatched);
+  unmatched.add_prefixes("--state-prefix", options_.source.state_prefixes, names);
+  unmatched.settle(options_.source.allow_unmatched || some_names_are_unknown, report_.warnings);
   const bool any = std::any_of(names.begin(), names.end(),
                                [&](const std::string& name) { return options_.names.takes(name); });
-  if (any || names.empty() || options_.allow_unmatched) return;
+  if (any || names.empty() || options_.source.allow_unmatched) return;
   throw Error(ErrorKind::kUsage, "no parameter of the checkpoint is left to check")
-      .in_file(options_.source.string())
+      .in_file(options_.source.path.string())
       .hint("check --include, --exclude and --weights-only");
 }
 
@@ -161,8 +160,9 @@ void Verification::check_crc(std::size_t number) {
 
 /// Names in a list of sums are relative to the source, else to the list itself.
 std::filesystem::path Verification::resolve(const std::string& name) const {
-  const bool directory = path_kind(options_.source) == PathKind::kDirectory;
-  const std::filesystem::path root = directory ? options_.source : options_.source.parent_path();
+  const bool directory = path_kind(options_.source.path) == PathKind::kDirectory;
+  const std::filesystem::path root =
+      directory ? options_.source.path : options_.source.path.parent_path();
   std::filesystem::path path = root / name;
   if (path_kind(path) != PathKind::kMissing) return path;
   std::filesystem::path beside = options_.manifest.parent_path() / name;
@@ -342,7 +342,7 @@ void Verification::check_parameters(VerifyContext& context) {
 /// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives
 /// that of another model, too.
 void Verification::hint_at_strategy() {
-  if (options_.strategy && options_.replicas == Replicas::kSame &&
+  if (options_.source.strategy && options_.source.replicas == Replicas::kSame &&
       report_.per_rank.size() * 4 >= report_.parameters && !report_.per_rank.empty()) {
     const bool one = report_.per_rank.size() == 1;
     report_.warnings.push_back(std::to_string(report_.per_rank.size()) + " of " +
@@ -358,7 +358,8 @@ void Verification::hint_at_strategy() {
     const bool cut = problem.kind == ProblemKind::kReplica || problem.kind == ProblemKind::kShape;
     if (cut) differing.insert(problem.parameter);
   }
-  if (options_.strategy || differing.size() * 4 < report_.parameters || differing.empty()) return;
+  if (options_.source.strategy || differing.size() * 4 < report_.parameters || differing.empty())
+    return;
   report_.warnings.emplace_back(
       "many parameters differ between ranks: if each rank holds a slice, give the strategy with "
       "--src-strategy");
@@ -370,7 +371,7 @@ void Verification::report_missing() {
   const auto report = [&](const Error& error, ProblemKind kind) {
     Problem problem = problem_from(error);
     problem.kind = kind;
-    if (problem.file.empty()) problem.file = options_.source.string();
+    if (problem.file.empty()) problem.file = options_.source.path.string();
     report_.problems.push_back(std::move(problem));
   };
   for (const Error& error : statement.missing) report(error, ProblemKind::kMissingPart);
@@ -405,7 +406,7 @@ void Verification::report_open_extents() {
   const std::size_t others = statement.open_extents.size() - 1;
   Problem problem;
   problem.kind = ProblemKind::kExtent;
-  problem.file = options_.source.string();
+  problem.file = options_.source.path.string();
   problem.parameter = first.name;
   problem.message = "is " + to_string(first.shape) +
                     " by the files that are there, but nothing states " + statement.unstated +
@@ -426,12 +427,10 @@ void Verification::finish() {
 
 VerifyReport Verification::run() {
   // Strategy and list first: they are small, and a wrong one is the most likely mistake.
-  const std::filesystem::path linkless_root = options_.no_symlinks ? options_.source : "";
-  StrategyInput input(options_.strategy, {}, linkless_root);
-  const ModelMaps maps(options_.maps, options_.source, linkless_root);
+  SourceOpening opening(options_.source);
   if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
   source_ = open_for_verify(options_, report_);
-  tree_ = linkless_tree_of(linkless_root, options_.source);
+  tree_ = linkless_tree_of(linkless_root(options_.source), options_.source.path);
   report_.step = source_.step;
   report_.files = source_.files;
   report_.completeness = source_.completeness;
@@ -446,18 +445,18 @@ VerifyReport Verification::run() {
     finish();
     return std::move(report_);
   }
-  const auto ranks = input.source_ranks();
-  const bool incomplete =
-      !report_.problems.empty() || (ranks && lacks_a_stage(*source_.set, *ranks));
-  check_options(incomplete);
-  input.allow_unmatched(options_.allow_unmatched || incomplete);
-  const std::shared_ptr<const Catalogue> stated = catalogue(input);
+  opening.take_set(source_.set);
+  const bool incomplete = !report_.problems.empty() || opening.allows_unmatched();
+  check_options(opening, incomplete);
+  const std::shared_ptr<const Catalogue> stated = catalogue(opening, incomplete);
   std::optional<JoinedRanks> joined;
-  if (!stated && !options_.join.empty()) joined.emplace(*source_.set, options_.join);
-  VerifyContext context{
-      *source_.set, stated,           joined ? &*joined : nullptr, options_.state_prefixes,
-      {},           options_.replicas};
-  for (std::string& line : input.take_warnings()) report_.warnings.push_back(std::move(line));
+  if (!stated && !options_.source.join.empty()) joined.emplace(*source_.set, options_.source.join);
+  VerifyContext context{*source_.set,
+                        stated,
+                        joined ? &*joined : nullptr,
+                        options_.source.state_prefixes,
+                        {},
+                        options_.source.replicas};
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
   progress_.expect_bytes(report_.bytes);
   collect_parameters(*source_.set);
@@ -474,7 +473,7 @@ VerifyReport Verification::run() {
   check_parameters(context);
   state_completeness(context);
   report_open_extents();
-  verify_maps(maps, options_, source_.set, progress_, report_);
+  verify_maps(opening, strategy_, options_, progress_, report_);
   finish();
   return std::move(report_);
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/source_request.h"
 
 #include "base/process/progress.h"
 #include "base/text/glob.h"
@@ -18,30 +18,12 @@
 namespace reshardfs {
 
 struct VerifyOptions {
-  std::filesystem::path source{};
-  /// Nothing: every rank holds whole parameters.
-  std::optional<std::filesystem::path> strategy{};
-  /// See CheckpointOptions.
-  std::string pattern{};
-  std::string step = "latest";
-  std::string prefix{};
-  std::string state_key{};
-  /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
-  std::vector<std::string> join{};
-  /// Whose aliases and repeated elements are compared, too. Names in the other options are those of
-  /// the source.
-  ModelMapOptions maps{};
-  /// See weight_of().
-  std::vector<std::string> state_prefixes{};
-  std::filesystem::path dec_key_file{};
-  std::string dec_mode = "AES-GCM";
-  bool no_symlinks = false;
-  /// With others than kSame, replicas that differ are no damage.
-  Replicas replicas = Replicas::kSame;
+  /// CRCs are always checked. Maps: those whose aliases and repeated elements are compared, too;
+  /// names in the other options are those of the source. Replicas that differ are no damage with
+  /// others than kSame.
+  SourceRequest source{};
   /// The parameters to check.
   NameFilter names{};
-  /// Options that select nothing are warned of, and no error.
-  bool allow_unmatched = false;
   /// SHA-256 sums of the files; empty: none.
   std::filesystem::path manifest{};
   /// Threads; 0: a number that suits the machine.

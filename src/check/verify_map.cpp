@@ -31,9 +31,9 @@ class MapVerification {
 
   void run(std::shared_ptr<const SourceTable> source) {
     const MappedSourceOptions mapped{.compares_ranks = false,
-                                     .state_prefixes = options_.state_prefixes};
+                                     .state_prefixes = options_.source.state_prefixes};
     for (std::size_t i = 0; i < maps_.size(); ++i) {
-      const auto tensors = full_tensors(*source, options_.state_prefixes);
+      const auto tensors = full_tensors(*source, options_.source.state_prefixes);
       modelmap::MapOptions map = maps_.map_options(i, source, tensors);
       if (!options_.names.include.empty() || !options_.names.exclude.empty()) {
         const bool is_last = i + 1 == maps_.size();
@@ -45,7 +45,7 @@ class MapVerification {
       for (const modelmap::MapProblem& problem : mapping.problems) add(problem);
       const bool is_sound = mapping.problems.empty();
       auto shown = is_sound ? mapped_source(source, mapping, mapped) : nullptr;
-      add(map_copies(maps_.at(i), map, mapping, source, shown, options_.state_prefixes));
+      add(map_copies(maps_.at(i), map, mapping, source, shown, options_.source.state_prefixes));
       if (!is_sound) return;
       source = std::move(shown);
     }
@@ -121,17 +121,14 @@ class MapVerification {
 
 }  // namespace
 
-void verify_maps(const ModelMaps& maps, const VerifyOptions& options,
-                 const std::shared_ptr<const CheckpointSet>& set, Progress& progress,
-                 VerifyReport& report) {
-  if (maps.empty()) return;
+void verify_maps(const SourceOpening& opening, const Strategy* strategy,
+                 const VerifyOptions& options, Progress& progress, VerifyReport& report) {
+  if (opening.maps().empty()) return;
   try {
-    const std::filesystem::path linkless_root = options.no_symlinks ? options.source : "";
-    StrategyInput strategy(options.strategy, {}, linkless_root);
-    strategy.allow_unmatched();  // what is to be said of its rules has been
-    MapVerification verification(maps, options, progress, report);
-    verification.run(
-        std::make_shared<const SourceTable>(set, strategy.for_source(*set), options.join));
+    MapVerification verification(opening.maps(), options, progress, report);
+    verification.run(std::make_shared<const SourceTable>(
+        opening.set(), strategy == nullptr ? std::nullopt : std::optional(*strategy),
+        options.source.join));
     verification.compare();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal || error.kind() == ErrorKind::kUsage) throw;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-
 #include "check/verify.h"
-#include "checkpoint/checkpoint_set.h"
-#include "conversion/model_maps.h"
+#include "conversion/source_opening.h"
 
 namespace reshardfs {
 
@@ -13,8 +10,9 @@ namespace reshardfs {
 /// are aliases of others, and elements that the other direction of a map repeats. Reads all of
 /// these.
 /// @param report gets the problems; what cannot be compared is a warning.
-void verify_maps(const ModelMaps& maps, const VerifyOptions& options,
-                 const std::shared_ptr<const CheckpointSet>& set, Progress& progress,
-                 VerifyReport& report);
+/// @param opening has the set.
+/// @param strategy of the set; nullptr: there is none.
+void verify_maps(const SourceOpening& opening, const Strategy* strategy,
+                 const VerifyOptions& options, Progress& progress, VerifyReport& report);
 
 }  // namespace reshardfs

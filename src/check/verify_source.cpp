@@ -20,6 +20,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/torch_rank_file.h"
 #include "checkpoint/whole/placed_names.h"
+#include "conversion/source_opening.h"
 #include "format/encrypted/encrypted.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
@@ -61,7 +62,7 @@ void FileChoice::add(Rank rank, const std::filesystem::path& file, std::string m
 
 /// The newest that any rank has. Where not all have it, that is what is wrong.
 std::string FileChoice::choose_step(const FilesByRank& by_rank) {
-  if (options_.step == kLatestStep) {
+  if (options_.source.step == kLatestStep) {
     std::string newest;
     for (const auto& [rank, by_step] : by_rank) {
       newest = std::max(newest, by_step.rbegin()->first, OlderStep());
@@ -69,10 +70,10 @@ std::string FileChoice::choose_step(const FilesByRank& by_rank) {
     return newest;
   }
   const bool known = std::any_of(by_rank.begin(), by_rank.end(), [&](const auto& rank) {
-    return rank.second.contains(options_.step);
+    return rank.second.contains(options_.source.step);
   });
   // Says which steps there are.
-  return known ? options_.step : discover(options_.source, checkpoint_).step;
+  return known ? options_.source.step : discover(options_.source.path, checkpoint_).step;
 }
 
 void FileChoice::take_rank(Rank rank, const FilesByStep& by_step) {
@@ -84,7 +85,7 @@ void FileChoice::take_rank(Rank rank, const FilesByStep& by_step) {
     return;
   }
   std::vector<FoundFile> files = found->second;
-  if (const auto problem = rank_part_problem(options_.source, files)) {
+  if (const auto problem = rank_part_problem(options_.source.path, files)) {
     add(rank, files.front().path.parent_path(), problem->message());
     return;
   }
@@ -105,15 +106,15 @@ void FileChoice::note_unfinished(const RankFiles& found) {
 }
 
 Discovery FileChoice::choose() {
-  if (auto described = discover_described_set(options_.source, checkpoint_)) {
+  if (auto described = discover_described_set(options_.source.path, checkpoint_)) {
     described->notes.clear();
     for (std::string& warning : described->warnings) {
       report_.warnings.push_back(std::move(warning));
     }
     return std::move(*described);
   }
-  SourceFiles files = find_source_files(options_.source, checkpoint_);
-  if (files.name_map || files.is_whole) return discover(options_.source, checkpoint_);
+  SourceFiles files = find_source_files(options_.source.path, checkpoint_);
+  if (files.name_map || files.is_whole) return discover(options_.source.path, checkpoint_);
   out_.notes = std::move(files.notes);
   for (std::string& warning : files.warnings) report_.warnings.push_back(std::move(warning));
   if (auto warning = ranks_without(files.series, files.found)) {
@@ -123,15 +124,15 @@ Discovery FileChoice::choose() {
   out_.step = choose_step(by_rank);
   for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
   note_unfinished(files.found);
-  out_.completeness = state_names(out_.files, options_.source);
+  out_.completeness = state_names(out_.files, options_.source.path);
   return std::move(out_);
 }
 
 /// The ranks below `source` that have a directory.
 std::set<Rank> ranks_with_directory(const VerifyOptions& options,
                                     const CheckpointOptions& checkpoint) {
-  if (find_described_steps(options.source, checkpoint)) return {};
-  const RankFiles found = find_source_files(options.source, checkpoint).found;
+  if (find_described_steps(options.source.path, checkpoint)) return {};
+  const RankFiles found = find_source_files(options.source.path, checkpoint).found;
   std::set<Rank> ranks = found.ranks_with_directory;
   ranks.insert(found.ranks_of_other_series.begin(), found.ranks_of_other_series.end());
   return ranks;
@@ -253,13 +254,9 @@ Problem problem_from(const Error& error) {
 }
 
 VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report) {
-  CheckpointOptions checkpoint =
-      listed_once(options.source, {options.pattern, options.step, false, nullptr});
-  checkpoint.no_symlinks = options.no_symlinks;
-  checkpoint.prefix = options.prefix;
-  checkpoint.state_key = options.state_key;
-  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
-  settled_source(options.source);  // for its errors: the path is settled
+  const CheckpointOptions checkpoint =
+      listed_once(options.source.path, set_options(options.source));
+  settled_source(options.source.path);  // for its errors: the path is settled
   Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
   Failures failures;
@@ -269,7 +266,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   out.step = found.step;
   out.files = found.files.size();
   out.described = !found.files.empty() && found.files.front().content != nullptr;
-  if (out.described && checkpoint.decryption) throw not_encrypted(options.source.string());
+  if (out.described && checkpoint.decryption) throw not_encrypted(options.source.path.string());
   std::set<Rank> empty = ranks_with_directory(options, checkpoint);
   for (const FoundFile& file : found.files) {
     out.paths.push_back(file.path);
@@ -303,7 +300,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     report.problems.push_back(std::move(problem));
   }
   out.completeness = std::move(found.completeness);
-  out.completeness.config = config_of(options.source, checkpoint);
+  out.completeness.config = config_of(options.source.path, checkpoint);
   if (!readable.empty()) {
     const bool all = readable.size() == files.size();
     auto set = std::make_shared<CheckpointSet>(std::move(readable), std::move(found.catalogue));

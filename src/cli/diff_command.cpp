@@ -17,7 +17,7 @@
 #include "cli/command.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
-#include "conversion/auto_map.h"
+#include "cli/words/source_request.h"
 #include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
@@ -195,37 +195,15 @@ void name_options(Error& error, const std::string& letter) {
   }
 }
 
-DiffSource diff_source(const Given& given, const std::string& letter) {
-  const std::string side = letter + "-";
-  DiffSource source;
-  source.path = absolute_source(given.argument(letter == "a" ? "A" : "B"));
-  source.strategy = existing_path(given, side + "strategy");
-  source.step = given.text(side + "step");
-  source.pattern = given.text(side + "pattern");
-  source.prefix = given.text(side + "prefix");
-  source.prefix_option = "--" + side + "prefix";
-  source.state_key = given.text(side + "state-key");
-  source.state_key_option = "--" + side + "state-key";
-  source.dequantize = given.flag(side + "dequantize");
-  source.join = given.texts(side + "join");
-  source.replicas = given.word(side + "replicas", kReplicasWords);
-  source.dec_key_file = given.text(side + "dec-key-file");
-  source.dec_mode = given.text(side + "dec-mode");
-  source.no_symlinks = given.flag("no-symlinks");
-  source.weights_only = given.flag("weights-only");
-  source.allow_unmatched = given.flag("allow-unmatched");
-  return source;
-}
-
 /// @param letter "a" or "b".
 DiffSide open_side(const Given& given, const std::string& letter, const DiffOptions& options) {
-  DiffSource source = diff_source(given, letter);
+  const std::string named = given.argument(letter == "a" ? "A" : "B");
   try {
-    source.maps = model_maps_alone(given, letter + "-");
-    settle_auto_map(source.maps, source.path, set_options(source));
-    DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
+    const SourceRequest request = source_request(given, absolute_source(named), letter + "-");
+    const auto takes = [&](const std::string& name) {
       return options.names.takes(letter == "a" ? options.name_map.target(name) : name);
-    });
+    };
+    DiffSide side = DiffSide::open_checked(request, {takes, options.names.weights_only});
     for (const std::string& warning : side.table().checkpoint().warnings()) {
       log_warning(LogEvent::kConversionWarning, "{}: {}", letter == "a" ? "A" : "B", warning);
     }

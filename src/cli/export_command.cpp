@@ -140,7 +140,7 @@ int run_export_to_file(const Given& given, OutputFormat format) {
   const std::string target = given.argument("OUTDIR");
   refuse_for_file(given, target);
   ConversionOptions source = conversion_options(given);
-  require_outside(target, source.source);
+  require_outside(target, source.source.path);
   source.views = {ViewKind::kMerged};
   source.formats = {format};
   const Conversion conversion = open_conversion(source);

@@ -16,8 +16,10 @@
 #include "cli/command.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
+#include "cli/words/source_request.h"
 #include "cli/write_file.h"
 #include "conversion/installed_maps.h"
+#include "conversion/source_opening.h"
 #include "guess/guess.h"
 #include "guess/guess_rules.h"
 #include "guess/guess_words.h"
@@ -30,10 +32,6 @@ namespace {
 
 struct GuessArguments {
   std::string source;
-  std::string pattern;
-  std::string step;
-  std::string prefix;
-  std::string state_key;
   std::string model_config;
   std::string output;  ///< - for standard output
   bool full = false;
@@ -91,23 +89,15 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
 
 int run_strategy_guess(const Given& given) {
   const GuessArguments arguments{.source = given.argument("DIR"),
-                                 .pattern = given.text("src-pattern"),
-                                 .step = given.text("step"),
-                                 .prefix = given.text("src-prefix"),
-                                 .state_key = given.text("state-key"),
                                  .model_config = given.text("model-config"),
                                  .output = given.has("output") ? given.text("output") : "-",
                                  .full = given.flag("full"),
                                  .force = given.flag("force"),
                                  .quiet = given.flag("quiet")};
-  CheckpointOptions options;
-  options.pattern = arguments.pattern;
-  options.step = arguments.step;
-  options.prefix = arguments.prefix;
-  options.state_key = arguments.state_key;
+  const SourceRequest request = set_request(given, located(arguments.source));
   const std::filesystem::path file = config_file(arguments);
   const auto config = read_config(file);
-  const CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
+  const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
   for (const std::string& warning : set.warnings()) complain(warning);
   Progress progress;
   SlicedSet slices;

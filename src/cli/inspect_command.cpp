@@ -27,10 +27,10 @@
 #include "cli/describe/places.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
-#include "conversion/auto_map.h"
+#include "cli/words/source_request.h"
 #include "conversion/contents.h"
 #include "conversion/model_maps.h"
-#include "conversion/strategy_input.h"
+#include "conversion/source_opening.h"
 #include "conversion/unmatched_selectors.h"
 #include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
@@ -50,12 +50,9 @@ namespace reshardfs {
 namespace {
 
 struct InspectArguments {
-  std::string path;
-  CheckpointQuery query;
-  std::optional<std::filesystem::path> strategy;
-  ModelMapOptions maps;
+  std::string path;  ///< as the user names it
+  SourceRequest source;
   NameFilter names;
-  bool allow_unmatched = false;
   bool list = false;
   bool tree = false;
   std::optional<std::size_t> depth;
@@ -84,22 +81,11 @@ struct Inspected {
   std::vector<std::string> not_found;
 };
 
-DiffSource diff_source(const InspectArguments& arguments) {
-  DiffSource source;
-  source.path = located(arguments.path);
-  source.strategy = arguments.strategy;
-  source.maps = arguments.maps;
-  source.pattern = arguments.query.src_pattern;
-  source.prefix = arguments.query.src_prefix;
-  source.state_key = arguments.query.state_key;
-  source.dequantize = arguments.query.dequantize;
-  source.step = arguments.query.step;
-  source.dec_key_file = arguments.query.dec_key_file;
-  source.dec_mode = arguments.query.dec_mode;
-  source.no_symlinks = arguments.query.no_symlinks;
-  source.weights_only = arguments.names.weights_only;
-  source.allow_unmatched = arguments.allow_unmatched;
-  return source;
+/// All indexes are compared.
+CheckpointOptions examining_options(const InspectArguments& arguments) {
+  CheckpointOptions options = set_options(arguments.source);
+  options.examine_all = true;
+  return options;
 }
 
 /// The ranks that hold any part of a whole parameter.
@@ -140,29 +126,30 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   UnmatchedOptions excluded;
   excluded.add_globs("--exclude", filter.exclude, names);
   std::vector<std::string> warnings;
-  excluded.settle(arguments.allow_unmatched, warnings);
+  excluded.settle(arguments.source.allow_unmatched, warnings);
   UnmatchedOptions included;
   included.add_globs("--include", filter.include, names);
-  if (arguments.allow_unmatched) included.settle(/*allowed=*/true, warnings);
+  if (arguments.source.allow_unmatched) included.settle(/*allowed=*/true, warnings);
   for (const std::string& warning : warnings)
     log_warning(LogEvent::kConversionWarning, "{}", warning);
-  if (!arguments.allow_unmatched) inspected.not_found = included.lines();
+  if (!arguments.source.allow_unmatched) inspected.not_found = included.lines();
 }
 
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
-  const std::string path = located(arguments.path);
-  const CheckpointOptions options = listed_once(path, options_of(arguments.query));
-  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(path, options));
+  const SourceRequest& source = arguments.source;
+  const CheckpointOptions options = listed_once(source.path, examining_options(arguments));
+  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
   Inspected inspected{options, set, contents_of(*set), set->completeness(), std::nullopt, {}};
-  DiffSource source = diff_source(arguments);
-  if (source.strategy) {
+  const bool is_laid_out = source.strategy || !source.sizes.empty();
+  if (is_laid_out) {
     inspected.completeness.grounds.emplace_back("the strategy");
     inspected.completeness.unstated.clear();
   }
   const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
+  const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(source, set, takes);
+    inspected.laid_out = DiffSide::open(source, wanted, set);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
   check_names(arguments, *set, inspected);
@@ -172,16 +159,17 @@ Inspected open_inspected(const InspectArguments& arguments) {
   std::erase_if(inspected.contents.byte_items, is_left_out);
   std::erase_if(inspected.contents.refused, is_left_out);
   if (had_any && inspected.contents.parameters.empty() && inspected.contents.byte_items.empty() &&
-      inspected.not_found.empty() && !arguments.allow_unmatched) {
+      inspected.not_found.empty() && !arguments.source.allow_unmatched) {
     inspected.not_found.emplace_back(
         "--include, --exclude and --weights-only leave no parameter to show");
   }
   if (inspected.laid_out) return inspected;
-  if (!source.strategy && !inspected.contents.records_layouts) return inspected;
+  const bool is_stated = is_laid_out || !source.join.empty();
+  if (!is_stated && !inspected.contents.records_layouts) return inspected;
   try {
-    inspected.laid_out = DiffSide::open(source, set, takes);
+    inspected.laid_out = DiffSide::open(source, wanted, set);
   } catch (const Error& error) {
-    if (source.strategy) throw;
+    if (is_stated) throw;
     // What the files hold can be shown all the same.
     log_warning(LogEvent::kConversionWarning, "the whole parameters are not known: {}",
                 error.what());
@@ -230,14 +218,7 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   Progress progress;
   const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
   if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
-  const CheckpointQuery& query = arguments.query;
-  CheckpointOptions source{query.src_pattern, query.step, false, nullptr};
-  source.no_symlinks = query.no_symlinks;
-  source.prefix = query.src_prefix;
-  source.state_key = query.state_key;
-  source.dequantize = query.dequantize;
-  source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
-  return file_stats(CheckpointSet::open(located(arguments.path), source), options, progress);
+  return file_stats(*inspected.set, options, progress);
 }
 
 bool is_bad(const ParameterStats& parameter) {
@@ -269,7 +250,7 @@ void print_summary(const std::string& path, const CheckpointContents& contents,
 /// for: of that there is nothing to say.
 std::string statement_of(const InspectArguments& arguments, const Inspected& inspected) {
   const auto& files = inspected.contents.files;
-  if (files.size() == 1 && files.front().path == located(arguments.path)) return {};
+  if (files.size() == 1 && files.front().path == arguments.source.path) return {};
   const std::string words = completeness_words(inspected.completeness);
   return words.empty() ? words : wrapped(words, output_columns(), 4);
 }
@@ -291,7 +272,7 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected, s
   const std::size_t lines = output_lines();
   const TreeStyle style{output_columns(), lines - std::min(lines, around),
                         arguments.depth.value_or(0), use_colour(), locale_is_utf8()};
-  if (!arguments.maps.maps.empty()) {
+  if (!arguments.source.maps.maps.empty()) {
     std::cout << "whole parameters, as the map shows them\n";
   } else if (inspected.laid_out) {
     std::cout << (inspected.contents.records_layouts
@@ -324,7 +305,7 @@ bool print_stats(const InspectArguments& arguments, const Inspected& inspected) 
 void print_parameters(const InspectArguments& arguments, const Inspected& inspected,
                       const FullShapes* shapes) {
   ContentsStyle style{shapes};
-  if (!arguments.maps.maps.empty()) style = {nullptr, "SHAPE"};
+  if (!arguments.source.maps.maps.empty()) style = {nullptr, "SHAPE"};
   std::cout << "\n"
             << (arguments.list ? listed_parameters(inspected.contents, style)
                                : grouped_parameters(inspected.contents, style));
@@ -353,21 +334,19 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
 }
 
 int run_why(const InspectArguments& arguments) {
-  const DiffSource source = diff_source(arguments);
-  const auto set = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(source.path, options_of(arguments.query)));
-  const std::filesystem::path linkless_root = source.no_symlinks ? source.path : "";
-  const ModelMaps maps(source.maps, source.path, linkless_root);
-  StrategyInput strategy(source.strategy, {}, linkless_root);
+  SourceOpening opening(arguments.source);
+  const ModelMaps& maps = opening.maps();
+  opening.take_set(std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(arguments.source.path, examining_options(arguments))));
   // A state is laid out as its weight. Through a map any parameter may be asked for.
   const auto is_asked_for = [&](const std::string& name) {
-    return name == arguments.why || name == weight_of(arguments.why);
+    return name == arguments.why ||
+           name == weight_of(arguments.why, arguments.source.state_prefixes);
   };
-  const NameTaker takes = maps.empty() ? NameTaker(is_asked_for) : NameTaker();
-  const auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set, takes));
-  MappedSourceOptions options;
+  const auto table = opening.lay_out_unread(opening.needed(is_asked_for)).table;
+  MappedSourceOptions options = opening.mapped_options();
   options.compares_ranks = false;
-  const DiffSide side(maps.apply(table, {}, options).table);
+  const DiffSide side(maps.apply(table, {}, options).table, arguments.source);
   const SourceParameter* parameter = side.table().find(arguments.why);
   if (parameter == nullptr) {
     std::vector<std::string> names;
@@ -397,11 +376,10 @@ int run_why(const InspectArguments& arguments) {
 /// Where the user has to choose among several: all there are to choose from. Why nothing else is
 /// shown is what opening the set throws.
 void list_series(const InspectArguments& arguments) {
-  if (!arguments.query.src_prefix.empty()) return;
-  const std::filesystem::path source = located(arguments.path);
+  if (!arguments.source.prefix.empty()) return;
   std::vector<SeriesInfo> all;
   try {
-    all = find_series(source, options_of(arguments.query));
+    all = find_series(arguments.source.path, examining_options(arguments));
   } catch (const Error&) {
     return;
   }
@@ -418,7 +396,7 @@ int describe_unopened(const InspectArguments& arguments, const Error& error) {
   const bool is_content = error.kind() == ErrorKind::kMissing ||
                           error.kind() == ErrorKind::kBadInput ||
                           error.kind() == ErrorKind::kUnsupported;
-  if (!is_content || !arguments.query.src_pattern.empty()) throw;
+  if (!is_content || !arguments.source.pattern.empty()) throw;
   const auto part = describe_part(arguments.path);
   if (!part) throw;
   if (arguments.json) {
@@ -432,21 +410,11 @@ int describe_unopened(const InspectArguments& arguments, const Error& error) {
 InspectArguments inspect_arguments(const Given& given) {
   InspectArguments arguments;
   arguments.path = given.argument("PATH");
-  arguments.query.src_pattern = given.text("src-pattern");
-  arguments.query.src_prefix = given.text("src-prefix");
-  arguments.query.state_key = given.text("state-key");
-  arguments.query.dequantize = given.flag("dequantize");
-  arguments.query.step = given.text("step");
-  arguments.query.check_crc = given.flag("check-crc");
-  arguments.query.no_symlinks = given.flag("no-symlinks");
-  arguments.query.dec_key_file = given.text("dec-key-file");
-  arguments.query.dec_mode = given.text("dec-mode");
-  arguments.strategy = existing_path(given, "src-strategy");
-  arguments.maps = model_maps_alone(given);
+  arguments.source = source_request(given, located(arguments.path));
   arguments.names.include = given.texts("include");
   arguments.names.exclude = given.texts("exclude");
   arguments.names.weights_only = given.flag("weights-only");
-  arguments.allow_unmatched = given.flag("allow-unmatched");
+  arguments.names.state_prefixes = arguments.source.state_prefixes;
   arguments.list = given.flag("list");
   arguments.tree = given.flag("tree");
   if (given.has("depth")) arguments.depth = given.number_as<std::size_t>("depth");
@@ -464,8 +432,7 @@ SetDescription describe(const InspectArguments& arguments, const Given& given,
   DescribedSource source;
   source.named = arguments.path;
   source.options = inspected.options;
-  source.diff = diff_source(arguments);
-  source.strategy_named = arguments.strategy ? given.text("src-strategy") : std::string();
+  source.request = arguments.source;
   source.set = inspected.set;
   source.laid_out = inspected.laid_out ? &*inspected.laid_out : nullptr;
   source.carried = [&given](const std::string& command) { return carried_options(given, command); };
@@ -480,7 +447,6 @@ int run_inspect(const Given& given) {
   apply_storage(given);
   InspectArguments arguments = inspect_arguments(given);
   arguments.log = log;
-  settle_auto_map(arguments.maps, located(arguments.path), options_of(arguments.query));
   if (!arguments.why.empty()) return run_why(arguments);
   list_series(arguments);
   std::optional<Inspected> opened;
@@ -499,7 +465,7 @@ int run_inspect(const Given& given) {
                 tensor.reason);
   }
   const auto takes = [&](const std::string& name) {
-    return !arguments.maps.maps.empty() || arguments.names.takes(name);
+    return !arguments.source.maps.maps.empty() || arguments.names.takes(name);
   };
   for (const std::string& line : warnings_of(inspected.completeness, takes)) {
     log_warning(LogEvent::kConversionWarning, "{}", line);

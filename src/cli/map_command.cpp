@@ -14,13 +14,13 @@
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "base/text/utf8.h"
-#include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/words/shared_words.h"
+#include "cli/words/source_request.h"
 #include "conversion/installed_maps.h"
-#include "conversion/model_maps.h"
+#include "conversion/source_opening.h"
 #include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/source/source_table.h"
@@ -35,15 +35,7 @@ namespace reshardfs {
 namespace {
 
 struct MapCommandArguments {
-  std::string map;
-  std::string source;
-  std::optional<std::filesystem::path> strategy;
-  std::string pattern;
-  std::string step = "latest";
-  std::string prefix;
-  std::string state_key;
-  bool dequantize = false;
-  ModelMapOptions options;
+  SourceRequest source;  ///< without a path: none is given
   std::string parameter;
 };
 
@@ -76,35 +68,22 @@ struct Met {
   modelmap::Mapping mapping;
 };
 
-ModelMaps load_map(const MapCommandArguments& arguments) {
-  ModelMapOptions options = arguments.options;
-  options.maps = {arguments.map};
-  const std::filesystem::path source =
-      arguments.source.empty() ? "" : absolute_source(arguments.source);
-  return {options, source};
+void warn(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) log_warning(LogEvent::kConversionWarning, "{}", line);
 }
 
-Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
-  CheckpointOptions checkpoint{arguments.pattern, arguments.step, false, nullptr};
-  checkpoint.prefix = arguments.prefix;
-  checkpoint.state_key = arguments.state_key;
-  checkpoint.dequantize = arguments.dequantize;
-  const auto set = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(located(arguments.source), checkpoint));
-  for (const std::string& warning : set->warnings())
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  for (const std::string& line : warnings_of(set->completeness()))
-    log_warning(LogEvent::kConversionWarning, "{}", line);
-  StrategyInput input(arguments.strategy);
-  input.allow_unmatched();
+Met meet(const MapCommandArguments& arguments, SourceOpening& opening) {
+  const CheckpointSet& set = *opening.open_set();
+  warn(set.warnings());
+  warn(warnings_of(set.completeness()));
+  const SourceTableResult opened = opening.lay_out_unread({});
+  warn(opened.unmatched);
   Met met;
-  met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
-  for (const std::string& warning : input.take_warnings())
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  met.tensors = full_tensors(*met.table, {});
-  modelmap::MapOptions options = maps.map_options(0, met.table, met.tensors);
+  met.table = opened.table;
+  met.tensors = full_tensors(*met.table, arguments.source.state_prefixes);
+  modelmap::MapOptions options = opening.maps().map_options(0, met.table, met.tensors);
   if (!arguments.parameter.empty()) options.explain = {arguments.parameter};
-  met.mapping = check_mapping(maps.at(0), met.tensors, options);
+  met.mapping = check_mapping(opening.maps().at(0), met.tensors, options);
   return met;
 }
 
@@ -234,15 +213,10 @@ CellGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
 
 MapCommandArguments map_arguments(const Given& given) {
   MapCommandArguments arguments;
-  arguments.map = given.argument("MAP");
-  arguments.source = given.text("source");
-  arguments.strategy = existing_path(given, "src-strategy");
-  arguments.pattern = given.text("src-pattern");
-  arguments.step = given.text("step");
-  arguments.prefix = given.text("src-prefix");
-  arguments.state_key = given.text("state-key");
-  arguments.dequantize = given.flag("dequantize");
-  arguments.options = model_maps(given);
+  const std::string source = given.text("source");
+  arguments.source = source_request(given, source.empty() ? source : located(source));
+  arguments.source.allow_unmatched = true;  // rules of a strategy are not what is checked
+  arguments.source.maps.maps = {given.argument("MAP")};
   return arguments;
 }
 
@@ -286,9 +260,10 @@ int run_map_check(const Given& given) {
   log_settings(given).apply();
   const MapCommandArguments arguments = map_arguments(given);
   const bool json = given.flag("json");
-  const ModelMaps maps = load_map(arguments);
+  SourceOpening opening(arguments.source);
+  const ModelMaps& maps = opening.maps();
   const modelmap::ModelMap& map = maps.at(0);
-  if (arguments.source.empty() && json) {
+  if (arguments.source.path.empty() && json) {
     write_json({{"file", map.file},
                 {"from", map.from_side},
                 {"to", map.to_side},
@@ -296,7 +271,7 @@ int run_map_check(const Given& given) {
                 {"aliases", map.aliases.size()}});
     return kExitDone;
   }
-  if (arguments.source.empty()) {
+  if (arguments.source.path.empty()) {
     std::cout << fmt::format(
         "{}: {} and {} between {} and {}; --source checks it "
         "against a checkpoint\n",
@@ -305,7 +280,7 @@ int run_map_check(const Given& given) {
         printable(map.from_side), printable(map.to_side));
     return kExitDone;
   }
-  const Met met = meet(arguments, maps);
+  const Met met = meet(arguments, opening);
   const Fates fates = fates_of(met);
   const std::string& side = target_side(map, met.mapping.direction);
   if (json) {
@@ -325,8 +300,8 @@ int run_map_show(const Given& given) {
   log_settings(given).apply();
   MapCommandArguments arguments = map_arguments(given);
   arguments.parameter = given.text("param");
-  const ModelMaps maps = load_map(arguments);
-  Met met = meet(arguments, maps);
+  SourceOpening opening(arguments.source);
+  Met met = meet(arguments, opening);
   const auto& targets = met.mapping.targets;
   const auto found = std::find_if(targets.begin(), targets.end(), [&](const auto& target) {
     return target.name == arguments.parameter;

@@ -221,9 +221,9 @@ void mount_all_steps(const MountJob& job, const ConversionOptions& options,
   ServeOptions mount = mount_options(arguments);
   // Whatever else is saved beside them later, the steps stay those of one run.
   ConversionOptions followed = options;
-  followed.src_prefix = series_of(options);
+  followed.source.prefix = series_of(options);
   MountVersions versions =
-      steps_versions(options, followed.src_prefix, mount, job.words, job.role.takeover());
+      steps_versions(options, followed.source.prefix, mount, job.words, job.role.takeover());
   std::optional<StepTree::GoingOn> before;
   if (Takeover* const takeover = job.role.takeover()) {
     const auto count = [takeover](std::uint64_t tree) { return takeover->openings().of(tree); };
@@ -254,7 +254,7 @@ int mount_and_serve(const MountJob& job, const ConversionOptions& options,
   keep_little_free_memory();
   name_mount(job.arguments, absolute_source(job.arguments.source));
   job.arguments.log.apply();
-  const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
+  const auto mount = options.source.step == kAllSteps ? mount_all_steps : mount_one_step;
   bool live = false;
   try {
     mount(job, options, [&] {
@@ -272,7 +272,7 @@ int mount_and_serve(const MountJob& job, const ConversionOptions& options,
 int check(const MountArguments& arguments, const ConversionOptions& options) {
   arguments.log.apply();
   require_known_options(mount_options(arguments));
-  if (options.step == kAllSteps) {
+  if (options.source.step == kAllSteps) {
     all_steps_tree(options);
   } else {
     conversion_tree(open_conversion(options));
@@ -371,7 +371,7 @@ int run_mount(const Given& given, StartedProgram& program) {
   }
   const ConversionOptions options = conversion_options(arguments.given);
   if (!arguments.fuse_socket) {
-    check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
+    check_mountpoint(arguments.mountpoint, options.source.path, arguments.nonempty);
     arguments.mountpoint = real_mountpoint(arguments.mountpoint);
   }
   if (arguments.check_only) return check(arguments, options);

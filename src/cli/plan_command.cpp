@@ -94,8 +94,8 @@ int run_plan(const Given& given) {
   ConversionOptions options = conversion_options(given);
   // Planning one rank must work where only that rank's sources are.
   if (rank) options.ranks = {*rank};
-  // The whole model is not what a plan is about, and costs a table of its own.
-  options.views = {ViewKind::kRanks};
+  // Unless views are asked for: the whole model costs a table of its own.
+  if (options.views.empty()) options.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(options);
   if (simulation) return simulate(conversion, *simulation, given);
   if (!given.text("svg").empty()) return draw(given, conversion);

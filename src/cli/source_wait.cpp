@@ -68,7 +68,7 @@ void require_mountpoint(const MountArguments& arguments) {
 void open_all(const MountArguments& arguments) {
   if (!arguments.fuse_socket) require_mountpoint(arguments);
   const ConversionOptions options = conversion_options(arguments.given);
-  if (options.step == kAllSteps) {
+  if (options.source.step == kAllSteps) {
     all_steps_tree(options);
   } else {
     conversion_tree(Conversion::open(options));

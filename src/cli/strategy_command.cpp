@@ -15,16 +15,14 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/set_format.h"
-#include "cli/advice/command_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/words/shared_words.h"
+#include "cli/words/source_request.h"
 #include "cli/write_file.h"
-#include "conversion/auto_map.h"
 #include "conversion/conversion_tables.h"
-#include "conversion/model_maps.h"
 #include "conversion/named_strategy.h"
-#include "conversion/source_input.h"
+#include "conversion/source_opening.h"
 #include "plan/source/recorded_strategy.h"
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
@@ -41,13 +39,8 @@ namespace {
 
 struct StrategyArguments {
   std::vector<std::string> inputs;
-  std::string source;
-  /// Of a check: what the strategy is for is what maps make of the source.
-  ModelMapOptions maps;
-  std::optional<std::filesystem::path> src_strategy;
+  SourceRequest request;         ///< of the source, if there is one
   bool lists_unmatched = false;  ///< rules that select nothing are listed, and no error
-  std::string prefix;
-  std::string state_key;
 };
 
 bool is_rules(const StrategyArguments& arguments) {
@@ -55,15 +48,12 @@ bool is_rules(const StrategyArguments& arguments) {
 }
 
 CheckpointSet open_source(const StrategyArguments& arguments) {
-  if (arguments.source.empty()) {
+  if (arguments.request.path.empty()) {
     throw Error(ErrorKind::kUsage, "rules need the parameters of a checkpoint")
         .in_file(arguments.inputs.front())
         .hint("name the checkpoint with --source");
   }
-  CheckpointOptions options;
-  options.prefix = arguments.prefix;
-  options.state_key = arguments.state_key;
-  CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
+  CheckpointSet set = CheckpointSet::open(arguments.request.path, set_options(arguments.request));
   for (const std::string& warning : set.warnings()) complain(warning);
   for (const std::string& line : warnings_of(set.completeness())) complain(line);
   return set;
@@ -178,16 +168,16 @@ int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
 }
 
 /// Whether a destination's strategy fits what maps show.
-int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
-  const auto checkpoint = std::make_shared<const CheckpointSet>(set);
-  StrategyInput source(arguments.src_strategy);
-  const ModelMaps maps(arguments.maps, absolute_source(arguments.source));
+int check_shown(const StrategyArguments& arguments) {
+  SourceOpening opening(arguments.request);
+  opening.take_set(std::make_shared<const CheckpointSet>(open_source(arguments)));
   StrategyInput destination(arguments.inputs.front());
   destination.allow_unmatched();
   const NameMap names;
+  MappedSourceOptions mapped = opening.mapped_options();
+  mapped.compares_ranks = false;
   const ModelMaps::Result shown =
-      maps.apply(std::make_shared<const SourceTable>(checkpoint, source.for_source(*checkpoint)),
-                 {&destination, &names}, {.compares_ranks = false});
+      opening.maps().apply(opening.lay_out_unread({}).table, {&destination, &names}, mapped);
   std::vector<NamedShape> tensors;
   for (const SourceParameter& parameter : shown.table->parameters()) {
     tensors.push_back({parameter.name, parameter.grid->full_shape()});
@@ -224,19 +214,14 @@ bool names_sizes(const Given& given) {
 /// The target that sizes stand for, as a conversion of the source has it.
 int convert_sizes(const Given& given, const std::string& output) {
   ConversionOptions options;
-  options.dst_sizes = given.arguments_of("FILE").front();
+  options.dst_sizes = parse_derivation(given.arguments_of("FILE").front());
   if (given.text("source").empty()) {
     throw Error(ErrorKind::kUsage, "sizes need the parameters of a checkpoint")
         .hint("name the checkpoint with --source");
   }
-  options.source = absolute_source(given.text("source"));
-  options.src_prefix = given.text("src-prefix");
-  options.state_key = given.text("state-key");
-  options.dequantize = given.flag("dequantize");
+  options.source = source_request(given, absolute_source(given.text("source")));
   const std::string layers = given.text("stage-layers");
   if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
-  options.maps = model_maps(given);
-  settle_auto_map(options.maps, options.source, source_options(options));
   if (!StrategyRules::is_rules_file(output)) {
     write_file(output, strategy_text(target_strategy(options), output), given.flag("force"));
     return kExitDone;
@@ -252,9 +237,8 @@ int convert_sizes(const Given& given, const std::string& output) {
 StrategyArguments strategy_arguments(const Given& given) {
   StrategyArguments arguments;
   arguments.inputs = given.arguments_of("FILE");
-  arguments.source = given.text("source");
-  arguments.prefix = given.text("src-prefix");
-  arguments.state_key = option_text(given, "state-key");
+  const std::string source = given.text("source");
+  arguments.request = source_request(given, source.empty() ? source : located(source));
   return arguments;
 }
 
@@ -282,22 +266,15 @@ int run_strategy_convert(const Given& given) {
 }
 
 int run_strategy_check(const Given& given) {
+  if (!given.texts("map").empty() && given.text("source").empty()) {
+    throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");
+  }
   StrategyArguments arguments = strategy_arguments(given);
   arguments.lists_unmatched = true;
-  arguments.maps = model_maps_alone(given);
-  arguments.src_strategy = existing_path(given, "src-strategy");
-  if (!arguments.maps.maps.empty()) {
-    if (arguments.source.empty()) {
-      throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");
-    }
-    CheckpointOptions options;
-    options.prefix = arguments.prefix;
-    options.state_key = arguments.state_key;
-    settle_auto_map(arguments.maps, located(arguments.source), options);
-    return check_shown(arguments, open_source(arguments));
-  }
+  if (!arguments.request.maps.maps.empty()) return check_shown(arguments);
   std::cout << "strategy: " << strategy_summary(load_inputs(arguments)) << "\n";
-  return arguments.source.empty() ? kExitDone : check_source(arguments, open_source(arguments));
+  return arguments.request.path.empty() ? kExitDone
+                                        : check_source(arguments, open_source(arguments));
 }
 
 }  // namespace reshardfs

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
-#include "conversion/auto_map.h"
+#include "cli/words/source_request.h"
 #include "conversion/option_words.h"
 #include "fuse/event_log.h"
 #include "report/text/completeness_json.h"
@@ -70,7 +70,7 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
   }
   if (!report.own_values.empty()) {
     text += "; replicas differ in " + counted(report.own_values.size(), "parameter") +
-            ", as --replicas " + word_of(kReplicasWords, options.replicas) + " lets them";
+            ", as --replicas " + word_of(kReplicasWords, options.source.replicas) + " lets them";
   }
   const std::string completeness = completeness_words(report.completeness);
   return completeness.empty() ? text : text + "; " + completeness;
@@ -127,34 +127,15 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
 
 VerifyOptions verify_options(const Given& given) {
   VerifyOptions options;
-  options.source = absolute_source(given.argument("SOURCE"));
-  options.strategy = existing_path(given, "src-strategy");
-  options.maps = model_maps_alone(given);
-  options.pattern = given.text("src-pattern");
-  options.prefix = given.text("src-prefix");
-  options.state_key = given.text("state-key");
-  options.step = given.text("step");
-  options.join = given.texts("src-join");
-  options.state_prefixes = given.texts("state-prefix");
-  options.names.state_prefixes = options.state_prefixes;
-  options.replicas = given.word("replicas", kReplicasWords);
+  options.source = source_request(given, absolute_source(given.argument("SOURCE")));
+  options.names.state_prefixes = options.source.state_prefixes;
   options.names.include = given.texts("include");
   options.names.exclude = given.texts("exclude");
   options.names.weights_only = given.flag("weights-only");
-  options.allow_unmatched = given.flag("allow-unmatched");
-  options.no_symlinks = given.flag("no-symlinks");
   if (given.has("against")) {
     options.manifest = existing_path(given, "against", "what sha256sum writes").value_or("none");
   }
-  options.dec_key_file = given.text("dec-key-file");
-  options.dec_mode = given.text("dec-mode");
   options.jobs = given.number_as<std::size_t>("jobs");
-  CheckpointOptions set{options.pattern, options.step, false, nullptr};
-  set.no_symlinks = options.no_symlinks;
-  set.prefix = options.prefix;
-  set.state_key = options.state_key;
-  set.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
-  settle_auto_map(options.maps, options.source, set);
   return options;
 }
 

@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "conversion/foreign_names.h"
 #include "conversion/installed_maps.h"
+#include "conversion/source_opening.h"
 #include "conversion/strategy_input.h"
 #include "modelmap/mapping.h"
 
@@ -180,18 +181,18 @@ std::string only_map_for(const std::vector<std::string>& names, const std::strin
   return complete.front().map;
 }
 
-void settle_auto_map(ModelMapOptions& maps, const std::filesystem::path& source,
-                     const CheckpointOptions& options) {
-  if (std::find(maps.maps.begin(), maps.maps.end(), kAuto) == maps.maps.end()) return;
-  if (maps.maps.size() > 1) {
+void settle_auto_map(SourceRequest& request) {
+  std::vector<std::string>& maps = request.maps.maps;
+  if (std::find(maps.begin(), maps.end(), kAuto) == maps.end()) return;
+  if (maps.size() > 1) {
     throw Error(ErrorKind::kUsage,
-                "--map auto stands for one map, and there are " + std::to_string(maps.maps.size()))
+                "--map auto stands for one map, and there are " + std::to_string(maps.size()))
         .hint("name all of them");
   }
   std::vector<std::string> names;
-  const CheckpointSet set = CheckpointSet::open(source, options);
+  const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
   for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
-  maps.maps = {only_map_for(names, foreign_names(set))};
+  maps = {only_map_for(names, foreign_names(set))};
 }
 
 }  // namespace reshardfs

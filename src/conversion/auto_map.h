@@ -2,13 +2,10 @@
 /// --map auto: chooses the installed map that fits the names in a source.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "reshardfs/model_map.h"
-
-#include "checkpoint/checkpoint_set.h"
+#include "reshardfs/source_request.h"
 
 namespace reshardfs {
 
@@ -30,10 +27,8 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names);
 std::string only_map_for(const std::vector<std::string>& names, const std::string& why = {});
 
 /// Replaces "auto" with the name of that map; does nothing without "auto".
-/// @param source and options open the checkpoint.
 /// @throws Error kUsage if there are other maps beside "auto"; errors of CheckpointSet::open() and
 ///         only_map_for().
-void settle_auto_map(ModelMapOptions& maps, const std::filesystem::path& source,
-                     const CheckpointOptions& options);
+void settle_auto_map(SourceRequest& request);
 
 }  // namespace reshardfs

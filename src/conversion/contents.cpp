@@ -8,22 +8,14 @@
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
+#include "conversion/source_opening.h"
 
 namespace reshardfs {
 
-CheckpointOptions options_of(const CheckpointQuery& query) {
-  CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
-  options.no_symlinks = query.no_symlinks;
-  options.prefix = query.src_prefix;
-  options.state_key = query.state_key;
-  options.dequantize = query.dequantize;
-  options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
+CheckpointContents read_contents(const SourceRequest& request) {
+  CheckpointOptions options = set_options(request);
   options.examine_all = true;
-  return options;
-}
-
-CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
-  return contents_of(CheckpointSet::open(path, options_of(query)));
+  return contents_of(CheckpointSet::open(request.path, options));
 }
 
 CheckpointContents contents_of(const CheckpointSet& set) {

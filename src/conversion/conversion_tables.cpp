@@ -17,7 +17,6 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/quantized/block_scales.h"
-#include "checkpoint/source_links.h"
 #include "conversion/completeness.h"
 #include "conversion/derived_fit.h"
 #include "conversion/family_target.h"
@@ -25,12 +24,11 @@
 #include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
-#include "conversion/sized_source.h"
-#include "conversion/source_input.h"
+#include "conversion/source_opening.h"
+#include "conversion/source_words.h"
 #include "conversion/strategy_input.h"
 #include "conversion/unmatched_selectors.h"
 #include "conversion/wanted_views.h"
-#include "format/encrypted/encrypted.h"
 #include "plan/replicas/settle_replicas.h"
 #include "plan/target/target_table.h"
 #include "storage/location.h"
@@ -153,27 +151,23 @@ std::vector<OutputFormat> formats_of(const ConversionOptions& options,
 }
 
 NameFilter filter_of(const ConversionOptions& options) {
-  return {options.include, options.exclude, options.weights_only, options.state_prefixes};
+  return {options.include, options.exclude, options.weights_only, options.source.state_prefixes};
 }
 
 /// If a layout of the source does not fit, the message also has the destination's, which shows
 /// whether the user confused the two strategies.
-SourceTableResult open_source(const ConversionOptions& options,
-                              const std::shared_ptr<const CheckpointSet>& checkpoint,
-                              StrategyInput& input, const NameMap& names,
-                              const StrategyInput& target) {
+SourceTableResult lay_out(const ConversionOptions& options, SourceOpening& opening,
+                          const NameMap& names, const StrategyInput& target) {
   const NameFilter filter = filter_of(options);
-  // Through a map other tensors may need what has the name that is not wanted.
-  const NameTaker all;
-  const NameTaker wanted = [&](const std::string& name) { return takes(filter, names, name); };
-  const NameTaker& taken = options.maps.maps.empty() ? wanted : all;
   try {
-    return source_table(checkpoint, input, {options.src_join, taken, options.state_prefixes});
+    return opening.lay_out(
+        opening.needed([&](const std::string& name) { return takes(filter, names, name); }));
   } catch (Error& error) {
     // What is about the strategy's own file has no layout to compare with.
+    const auto& strategy = options.source.strategy;
     const bool is_of_layout = error.kind() == ErrorKind::kBadInput && !error.parameter().empty() &&
-                              error.file() != options.src_strategy.value_or("").string();
-    if (options.src_strategy && is_of_layout) {
+                              error.file() != strategy.value_or("").string();
+    if (strategy && is_of_layout) {
       error.explain("; target: " + target.words_for(names.target(error.parameter())));
     }
     throw;
@@ -200,8 +194,8 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
 }
 
 bool selects_by_name(const ConversionOptions& options) {
-  return !options.src_join.empty() || !options.include.empty() || !options.exclude.empty() ||
-         !options.state_prefixes.empty() || !options.name_map.empty();
+  return !options.source.join.empty() || !options.include.empty() || !options.exclude.empty() ||
+         !options.source.state_prefixes.empty() || !options.name_map.empty();
 }
 
 /// @param names of what could be shown, in the source.
@@ -212,7 +206,7 @@ void add_unmatched_filters(const ConversionOptions& options, const std::vector<s
   append(both, targets);
   unmatched.add_globs("--include", options.include, targets);
   unmatched.add_globs("--exclude", options.exclude, targets);
-  unmatched.add_prefixes("--state-prefix", options.state_prefixes, both);
+  unmatched.add_prefixes("--state-prefix", options.source.state_prefixes, both);
   add_unmatched_names(name_map, options.name_map, names, unmatched);
 }
 
@@ -245,25 +239,12 @@ bool selects_some(const ConversionOptions& options) {
 
 /// The command that writes the rules of a target that is sizes.
 std::string command_for_rules(const ConversionOptions& options) {
-  std::vector<std::string> words{"reshardfs",       "strategy", "convert",
-                                 options.dst_sizes, "--source", options.source.string()};
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {option, value});
-  };
-  add("--src-prefix", options.src_prefix);
-  add("--state-key", options.state_key);
-  if (options.dequantize) words.emplace_back("--dequantize");
-  add("--stage-layers", to_text(options.stage_layers));
-  for (const std::string& map : options.maps.maps) add("--map", map);
-  for (const std::string& variable : options.maps.variables) add("--map-var", variable);
-  add("--model-config", options.maps.model_config.string());
-  add("--training-config", options.maps.training_config.string());
-  add("-O", "rules.toml");
-  return shell_line(words);
-}
-
-std::filesystem::path linkless_root(const ConversionOptions& options) {
-  return options.no_symlinks ? options.source : "";
+  CommandWords words({"reshardfs", "strategy", "convert", options.dst_sizes.text});
+  words.add("source", options.source.path.string());
+  add_source_words(options.source, words);
+  words.add("stage-layers", to_text(options.stage_layers));
+  words.output("rules.toml");
+  return shell_line(words.take());
 }
 
 struct StrategyInputs {
@@ -273,16 +254,16 @@ struct StrategyInputs {
 
 /// Both at once: of a million parameters each takes as long as the headers of the source.
 StrategyInputs read_inputs(const ConversionOptions& options) {
-  const std::filesystem::path root = linkless_root(options);
   StrategyInputs inputs;
   const auto read = [&](std::size_t i) {
     if (i == 0) {
-      inputs.source = StrategyInput(options.src_strategy, {}, root);
+      inputs.source = SourceOpening::read_strategy(options.source);
     } else {
-      inputs.target = StrategyInput(options.dst_strategy, options.dst_sizes, root);
+      inputs.target =
+          StrategyInput(options.dst_strategy, options.dst_sizes, linkless_root(options.source));
     }
   };
-  parallel_for(2, read, options.src_strategy && options.dst_strategy ? 2 : 1);
+  parallel_for(2, read, options.source.strategy && options.dst_strategy ? 2 : 1);
   return inputs;
 }
 
@@ -294,47 +275,36 @@ class Opening {
 
   Opening(const ConversionOptions& options, StrategyInputs inputs)
       : options_(options),
-        linkless_root_(linkless_root(options)),
-        source_input_(std::move(inputs.source)),
         target_input_(std::move(inputs.target)),
         name_map_(options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)),
-        listed_(listed_once(options.source, {}).listed),
-        maps_(options.maps, options.source, linkless_root_, listed_) {
-    maps_.require_shared_values(options.replicas);
-    source_input_.allow_unmatched(options.allow_unmatched);
-    target_input_.allow_unmatched(options.allow_unmatched);
+        opening_(options.source, std::move(inputs.source)),
+        maps_(opening_.maps()) {
+    target_input_.allow_unmatched(options.source.allow_unmatched);
   }
 
   void open_checkpoint() {
-    tables_.checkpoint = std::make_shared<const CheckpointSet>(
-        CheckpointSet::open(options_.source, listed_options()));
-    if (!options_.src_sizes.empty()) {
-      source_input_ = StrategyInput(sized_source(options_.src_sizes, *tables_.checkpoint, maps_),
-                                    options_.src_sizes);
-    }
+    tables_.checkpoint = opening_.open_set();
     tables_.notes = tables_.checkpoint->notes();
     tables_.warnings = tables_.checkpoint->warnings();
     // Before anything that a misspelt option makes go wrong.
     if (selects_by_name(options_)) names_ = names_in(*tables_.checkpoint);
-    const auto ranks = source_input_.source_ranks();
-    allowed_ = options_.allow_unmatched || (ranks && lacks_a_stage(*tables_.checkpoint, *ranks));
+    allowed_ = opening_.allows_unmatched();
     UnmatchedOptions unmatched;
-    unmatched.add_globs("--src-join", options_.src_join, names_);
+    opening_.add_unmatched(names_, unmatched);
     if (maps_.empty()) add_unmatched_filters(options_, names_, name_map_, unmatched);
     settle(unmatched, allowed_);
   }
 
   void open_source() {
-    opened_ = reshardfs::open_source(options_, tables_.checkpoint, source_input_, name_map_,
-                                     target_input_);
-    MappedSourceOptions mapped{true, source_input_.is_rules(), options_.state_prefixes, {}, {}};
+    opened_ = lay_out(options_, opening_, name_map_, target_input_);
+    MappedSourceOptions mapped = opening_.mapped_options();
     const NameFilter filter = filter_of(options_);
     if (selects_some(options_)) {
       mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
     }
     if (options_.weights_only) {
       mapped.leaves_out = [&](const std::string& name) {
-        return is_training_state(name, options_.state_prefixes);
+        return is_training_state(name, options_.source.state_prefixes);
       };
     }
     if (target_input_.is_sizes() && !maps_.empty()) make_family();
@@ -342,7 +312,7 @@ class Opening {
         maps_.apply(std::move(opened_.table),
                     {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
     if (options_.check_replicas) {
-      append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.replicas));
+      append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.source.replicas));
     }
     source_ = shown.table;
     tables_.model = shown_model(maps_, shown);
@@ -359,15 +329,15 @@ class Opening {
     target_options_ = {options_.unmatched,
                        filter_of(options_),
                        name_map_,
-                       options_.state_prefixes,
+                       options_.source.state_prefixes,
                        Casts(options_.casts),
-                       source_input_.is_rules() && maps_.empty(),
+                       opening_.strategy().is_rules() && maps_.empty(),
                        !target_input_.is_rules() && !target_input_.is_sizes(),
-                       options_.replicas};
+                       options_.source.replicas};
     target_ = make_target();
     tables_.target = target_;
     add_lines();
-    const bool own = options_.replicas == Replicas::kOwn;
+    const bool own = options_.source.replicas == Replicas::kOwn;
     if (own) require_own_ranks(options_, *target_);
     tables_.ranks = ranks_to_show(options_.ranks, target_->rank_count());
     if (own) require_own_files(*target_, tables_.ranks);
@@ -375,7 +345,7 @@ class Opening {
     if (options_.allow_idle_view_options) return;
     UnmatchedOptions of_views;
     add_idle_view_options(options_, tables_.formats, of_views);
-    settle(of_views, options_.allow_unmatched);
+    settle(of_views, options_.source.allow_unmatched);
   }
 
   /// @throws Error if the user has named what needs the whole model, and there is none.
@@ -400,7 +370,7 @@ class Opening {
     }
     if (!options_.check_replicas) return;
     const SettledReplicas settled =
-        settle_replicas({*target_, whole_.get(), tables_.ranks}, options_.replicas);
+        settle_replicas({*target_, whole_.get(), tables_.ranks}, options_.source.replicas);
     append(tables_.warnings, settled.warnings);
     append(tables_.notes, settled.notes);
   }
@@ -417,19 +387,13 @@ class Opening {
     if (states_cuts()) return {to_rules(target_strategy()), 0};
     if (!family_) make_family();
     return family_->draft(tensors_of_family(),
-                          {"Rules for '" + printable(options_.dst_sizes) + "', written for " +
-                           printable(shown_location(options_.source.string())) + "."});
+                          {"Rules for '" + printable(options_.dst_sizes.text) + "', written for " +
+                           printable(shown_location(options_.source.path.string())) + "."});
   }
 
  private:
-  CheckpointOptions listed_options() const {
-    CheckpointOptions options = source_options(options_);
-    options.listed = listed_;
-    return options;
-  }
-
   /// @param sizes in place of the target's own, if it is sizes.
-  std::optional<Strategy> strategy_for(const std::string& sizes) {
+  std::optional<Strategy> strategy_for(const DerivedSizes& sizes) {
     if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
     if (states_cuts()) {
       return StrategyInput(sizes, options_.stage_layers).for_target(*source_, name_map_);
@@ -447,8 +411,9 @@ class Opening {
   }
 
   void make_family() {
-    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, options_.state_prefixes,
-                    command_for_rules(options_), foreign_names(*tables_.checkpoint));
+    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_,
+                    options_.source.state_prefixes, command_for_rules(options_),
+                    foreign_names(*tables_.checkpoint));
   }
 
   std::vector<FamilyTensor> tensors_of_family() const {
@@ -481,7 +446,7 @@ class Opening {
     } catch (const Error& error) {
       if (options_.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
       throw misfit_of_sizes(error, options_.dst_sizes, *source_, target_options_,
-                            [this](const std::string& sizes) { return strategy_for(sizes); });
+                            [this](const DerivedSizes& sizes) { return strategy_for(sizes); });
     }
   }
 
@@ -512,12 +477,10 @@ class Opening {
   }
 
   const ConversionOptions& options_;
-  const std::filesystem::path linkless_root_;
-  StrategyInput source_input_;
   StrategyInput target_input_;
   const NameMap name_map_;
-  const SourceTreePtr listed_;
-  const ModelMaps maps_;
+  SourceOpening opening_;
+  const ModelMaps& maps_;  ///< of opening_
   ConversionTables tables_;
   std::vector<std::string> names_;  ///< in the source, where options select by name
   bool allowed_ = false;            ///< that options select nothing
@@ -539,17 +502,6 @@ void require_rank(Rank rank, std::int64_t count) {
   if (RankRange(Rank(), count).contains(rank)) return;
   throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
                                      ": the target has " + std::to_string(count));
-}
-
-CheckpointOptions source_options(const ConversionOptions& options) {
-  CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
-  checkpoint.no_symlinks = options.no_symlinks;
-  checkpoint.prefix = options.src_prefix;
-  checkpoint.state_key = options.state_key;
-  checkpoint.dequantize = options.dequantize;
-  checkpoint.model_config = options.maps.model_config;
-  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
-  return checkpoint;
 }
 
 RulesDraft target_rules(const ConversionOptions& options) {

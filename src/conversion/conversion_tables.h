@@ -60,10 +60,6 @@ RulesDraft target_rules(const ConversionOptions& options);
 /// @throws as open_tables().
 Strategy target_strategy(const ConversionOptions& options);
 
-/// The options for opening the source.
-/// @throws Error kMissing, kIo or kBadInput for the key file.
-CheckpointOptions source_options(const ConversionOptions& options);
-
 /// @throws Error kUsage if the target has no such rank. @param count of its ranks.
 void require_rank(Rank rank, std::int64_t count);
 

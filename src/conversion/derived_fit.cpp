@@ -11,19 +11,18 @@
 
 #include "layout/fold.h"
 #include "layout/slicing.h"
-#include "strategy/derive/derive_text.h"
 
 namespace reshardfs {
 namespace {
 
-using StrategyFor = std::function<std::optional<Strategy>(const std::string& sizes)>;
+using StrategyFor = std::function<std::optional<Strategy>(const DerivedSizes& sizes)>;
 
 /// More numbers than anybody would try.
 constexpr std::size_t kMostShown = 8;
 
 /// "tp" or "mp", as the user has written it; empty if the sizes do not say.
-std::string tensor_key(const std::string& sizes) {
-  std::istringstream items(sizes);
+std::string tensor_key(const DerivedSizes& sizes) {
+  std::istringstream items(sizes.text);
   for (std::string item; std::getline(items, item, ',');) {
     const std::size_t begin = std::min(item.find_first_not_of(' '), item.size());
     for (const char* key : {"tp", "mp"}) {
@@ -33,16 +32,16 @@ std::string tensor_key(const std::string& sizes) {
   return "";
 }
 
-std::string with_tensor_size(const std::string& sizes, std::int64_t size) {
+DerivedSizes with_tensor_size(const DerivedSizes& sizes, std::int64_t size) {
   const std::string key = tensor_key(sizes);
   std::string out;
-  std::istringstream items(sizes);
+  std::istringstream items(sizes.text);
   for (std::string item; std::getline(items, item, ',');) {
     const std::size_t begin = std::min(item.find_first_not_of(' '), item.size());
     if (!out.empty()) out += ",";
     out += item.compare(begin, 2, key) == 0 ? key + "=" + std::to_string(size) : item;
   }
-  return out;
+  return parse_derivation(out);
 }
 
 /// Whether the tensor axis cuts a dimension in equal parts.
@@ -61,7 +60,7 @@ class Fit {
         filter_(target.names),
         strategy_for_(strategy_for) {}
 
-  std::optional<Strategy> derived(const std::string& sizes) const { return strategy_for_(sizes); }
+  std::optional<Strategy> derived(const DerivedSizes& sizes) const { return strategy_for_(sizes); }
 
   /// Calls visit(layout, full shape) for each stage of each parameter that a strategy lays out.
   template <typename Visit>
@@ -86,7 +85,7 @@ class Fit {
     return divisor;
   }
 
-  bool fits(const std::string& sizes) const {
+  bool fits(const DerivedSizes& sizes) const {
     std::vector<std::pair<Layout, Shape>> seen;
     try {
       const std::optional<Strategy> strategy = derived(sizes);
@@ -111,7 +110,7 @@ class Fit {
 };
 
 /// "2, 4 and 8 fit every parameter"
-std::string numbers_that_fit(const Fit& fit, const std::string& sizes, std::int64_t divisor) {
+std::string numbers_that_fit(const Fit& fit, const DerivedSizes& sizes, std::int64_t divisor) {
   std::vector<std::int64_t> numbers;
   for (std::int64_t number = 2; number <= divisor && numbers.size() < kMostShown; ++number) {
     if (divisor % number == 0 && fit.fits(with_tensor_size(sizes, number))) {
@@ -131,9 +130,9 @@ std::string numbers_that_fit(const Fit& fit, const std::string& sizes, std::int6
 
 }  // namespace
 
-Error misfit_of_sizes(const Error& error, const std::string& sizes, const SourceTable& source,
+Error misfit_of_sizes(const Error& error, const DerivedSizes& sizes, const SourceTable& source,
                       const TargetOptions& target, const StrategyFor& strategy_for) {
-  const std::optional<std::int64_t> tensor = parse_derivation(sizes).tensor;
+  const std::optional<std::int64_t> tensor = sizes.tensor;
   const SourceParameter* parameter = source.find(error.parameter());
   if (!tensor || parameter == nullptr || !parameter->grid) return error;
   const Fit fit(source, target, strategy_for);

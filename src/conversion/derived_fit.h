@@ -21,8 +21,8 @@ namespace reshardfs {
 /// @param target parameters that its filter leaves out do not count.
 /// @param strategy_for derives the target from other sizes; may throw.
 Error misfit_of_sizes(
-    const Error& error, const std::string& sizes, const SourceTable& source,
+    const Error& error, const DerivedSizes& sizes, const SourceTable& source,
     const TargetOptions& target,
-    const std::function<std::optional<Strategy>(const std::string& sizes)>& strategy_for);
+    const std::function<std::optional<Strategy>(const DerivedSizes& sizes)>& strategy_for);
 
 }  // namespace reshardfs

@@ -82,7 +82,7 @@ std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
   return tensors;
 }
 
-FamilyTarget::FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
+FamilyTarget::FamilyTarget(DerivedSizes sizes, StageLayers stage_layers, const ModelMaps& maps,
                            std::vector<std::string> prefixes, std::string command, std::string why)
     : sizes_(std::move(sizes)),
       stage_layers_(std::move(stage_layers)),
@@ -110,14 +110,14 @@ SizedParameter FamilyTarget::sized(const FamilyTensor& tensor, const FamilyCut& 
 }
 
 Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
-                                const std::string& sizes_text) const {
-  return strategy(tensors, ParallelSizes::of(parse_derivation(sizes_text)), sizes_text);
+                                const DerivedSizes& sizes) const {
+  return strategy(tensors, ParallelSizes::of(sizes), sizes.text);
 }
 
 Strategy FamilyTarget::strategy_of_one_stage(const std::vector<FamilyTensor>& tensors) const {
-  ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_));
+  ParallelSizes sizes = ParallelSizes::of(sizes_);
   sizes.stages = 1;
-  return strategy(tensors, sizes, sizes_);
+  return strategy(tensors, sizes, sizes_.text);
 }
 
 Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
@@ -174,7 +174,7 @@ void FamilyTarget::refuse(const std::string& sizes, const std::string& what,
 
 RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
                                std::vector<std::string> header) const {
-  const ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_));
+  const ParallelSizes sizes = ParallelSizes::of(sizes_);
   PlacedTensors placed;
   if (sizes.stages > 1) {
     placed = place_tensors(stages_, tensors, sizes.stages, stage_layers_, prefixes_,
@@ -241,7 +241,7 @@ Known<FamilyCut> FamilyTarget::cut_of_scales(const FamilyTensor& tensor,
 }
 
 std::int64_t FamilyTarget::tensor_parts() const {
-  return ParallelSizes::of(parse_derivation(sizes_)).tensor;
+  return ParallelSizes::of(sizes_).tensor;
 }
 
 std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>& tensors) const {
@@ -254,7 +254,7 @@ std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>&
   }
   if (unknown.empty()) return {};
   return {"no config.json tells " + name_list({unknown.begin(), unknown.end()}) + ": whether " +
-          printable(sizes_) + " cuts between heads is not known (--model-config)"};
+          printable(sizes_.text) + " cuts between heads is not known (--model-config)"};
 }
 
 }  // namespace reshardfs

@@ -52,13 +52,13 @@ class FamilyTarget {
   /// @param command that writes the rules to complete, for messages.
   /// @param why no map knows the names, and what to do, for messages; empty: not known.
   /// @throws what reading installed maps and a config.json throws.
-  FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
+  FamilyTarget(DerivedSizes sizes, StageLayers stage_layers, const ModelMaps& maps,
                std::vector<std::string> prefixes, std::string command, std::string why);
   FamilyTarget(const FamilyTarget&) = delete;
   FamilyTarget& operator=(const FamilyTarget&) = delete;
   ~FamilyTarget() = default;
 
-  const std::string& sizes() const noexcept { return sizes_; }
+  const std::string& sizes() const noexcept { return sizes_.text; }
   /// @throws as strategy().
   std::int64_t tensor_parts() const;
 
@@ -66,7 +66,7 @@ class FamilyTarget {
   /// @throws Error kUsage that lists the tensors which nothing states how to cut, or in which stage
   ///         they are; kBadInput if the units of a tensor cannot be shared equally; what
   ///         sized_strategy() and place_tensors() throw.
-  Strategy strategy(const std::vector<FamilyTensor>& tensors, const std::string& sizes) const;
+  Strategy strategy(const std::vector<FamilyTensor>& tensors, const DerivedSizes& sizes) const;
   Strategy strategy(const std::vector<FamilyTensor>& tensors) const {
     return strategy(tensors, sizes_);
   }
@@ -94,7 +94,7 @@ class FamilyTarget {
                        const ParallelSizes& sizes) const;
 
   // Without copies: cuts_ and stages_ refer to maps_.
-  std::string sizes_;
+  DerivedSizes sizes_;
   StageLayers stage_layers_;
   std::vector<std::string> prefixes_;
   std::string command_;

@@ -62,7 +62,7 @@ void write_sources(JsonWriter& json, const ConversionOptions& options,
                    const std::vector<ConversionSource>& sources, Samples samples) {
   std::vector<std::string> files(sources.size());
   parallel_for(sources.size(), [&](std::size_t i) {
-    const std::string path = sources[i].path.lexically_relative(options.source).string();
+    const std::string path = sources[i].path.lexically_relative(options.source.path).string();
     files[i] = samples == Samples::kTaken ? source_file_identity(sources[i], path)
                                           : source_file_facts(sources[i], path);
   });
@@ -74,15 +74,15 @@ void write_sources(JsonWriter& json, const ConversionOptions& options,
 /// The files that maps are made of, and how these are used.
 void write_maps(JsonWriter& json, const ConversionOptions& options) {
   json.open_object("map");
-  json.texts(
-      "files",
-      ModelMaps(options.maps, options.source, options.no_symlinks ? options.source : "").digests());
+  json.texts("files", ModelMaps(options.source.maps, options.source.path,
+                                options.source.no_symlinks ? options.source.path : "")
+                          .digests());
   json.open_list("directions");
-  for (const MapDirection direction : options.maps.directions) {
+  for (const MapDirection direction : options.source.maps.directions) {
     json.number(static_cast<int>(direction));
   }
   json.close_list();
-  json.texts("variables", options.maps.variables);
+  json.texts("variables", options.source.maps.variables);
   json.close_object();
 }
 
@@ -95,29 +95,29 @@ void write_formats(JsonWriter& json, const ConversionOptions& options) {
 }
 
 void write_strategy(JsonWriter& json, const char* key, const std::optional<fs::path>& path,
-                    const std::string& sizes) {
-  sizes.empty() ? write_content(json, key, path) : json.member(key, sizes);
+                    const DerivedSizes& sizes) {
+  sizes.empty() ? write_content(json, key, path) : json.member(key, sizes.text);
 }
 
 /// What lays the parameters out, and names them.
 void write_strategies(JsonWriter& json, const ConversionOptions& options) {
-  write_strategy(json, "src-strategy", options.src_strategy, options.src_sizes);
+  write_strategy(json, "src-strategy", options.source.strategy, options.source.sizes);
   write_strategy(json, "dst-strategy", options.dst_strategy, options.dst_sizes);
   // What was exported before there was the option goes on without it.
   if (!options.stage_layers.empty()) json.member("stage-layers", to_text(options.stage_layers));
-  json.texts("src-join", options.src_join);
+  json.texts("src-join", options.source.join);
   write_content(json, "name-map",
                 options.name_map.empty() ? std::nullopt : std::optional(options.name_map));
-  options.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);
+  options.source.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);
 }
 
 /// All but the version and the source files.
 void write_options(JsonWriter& json, const ConversionOptions& options) {
   write_strategies(json, options);
-  json.texts("state-prefix", options.state_prefixes);
+  json.texts("state-prefix", options.source.state_prefixes);
   json.member("prefix", options.prefix);
   json.member("unmatched", static_cast<int>(options.unmatched));
-  json.member("replicas", static_cast<int>(options.replicas));
+  json.member("replicas", static_cast<int>(options.source.replicas));
   json.texts("include", options.include);
   json.texts("exclude", options.exclude);
   write_formats(json, options);
@@ -130,8 +130,8 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("crc", options.append_crc);
   // What was exported before there was the option goes on without it.
   if (options.weights_only) json.member("weights-only", true);
-  if (!options.state_key.empty()) json.member("state-key", options.state_key);
-  if (options.dequantize) json.member("dequantize", true);
+  if (!options.source.state_key.empty()) json.member("state-key", options.source.state_key);
+  if (options.source.dequantize) json.member("dequantize", true);
   if (options.as_in_source) json.member("as-in-source", true);
 }
 
@@ -186,7 +186,7 @@ std::string steps_identity(const ConversionOptions& options) {
   JsonWriter json(kCompactJson);
   json.open_object();
   json.member("steps", "all");
-  json.member("source", options.source.string());
+  json.member("source", options.source.path.string());
   write_options(json, options);
   json.close_object();
   return json.take();

@@ -15,7 +15,6 @@
 #include "base/text/text.h"
 #include "conversion/installed_maps.h"
 #include "modelmap/family_cuts.h"
-#include "strategy/derive/derive_text.h"
 #include "strategy/derive/sized_strategy.h"
 
 namespace reshardfs {
@@ -24,25 +23,24 @@ namespace {
 /// A slice's dimension that is cut; nothing: the slice is the whole.
 using CutDimension = std::optional<std::size_t>;
 
-[[noreturn]] void refuse_sizes(const std::string& sizes, const std::string& why) {
-  throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes) + "': " + why);
+[[noreturn]] void refuse_sizes(const DerivedSizes& sizes, const std::string& why) {
+  throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes.text) + "': " + why);
 }
 
 /// Ranks of a set, as sizes divide them.
-ParallelSizes sizes_of_ranks(const std::string& text, std::int64_t ranks) {
-  const DerivedSizes sizes = parse_derivation(text);
+ParallelSizes sizes_of_ranks(const DerivedSizes& sizes, std::int64_t ranks) {
   if (sizes.expert || (sizes.optimizer && *sizes.optimizer != 0)) {
-    throw Error(ErrorKind::kUnsupported, "--src-strategy '" + printable(text) +
+    throw Error(ErrorKind::kUnsupported, "--src-strategy '" + printable(sizes.text) +
                                              "': shapes do not prove cuts of experts or optimizers")
         .hint("give the strategy file that the training wrote, or rules (reshardfs-strategy(5))");
   }
-  if (!sizes.tensor) refuse_sizes(text, "tp is not named");
+  if (!sizes.tensor) refuse_sizes(sizes, "tp is not named");
   ParallelSizes devices;
   devices.tensor = *sizes.tensor;
   if (sizes.pipeline) devices.stages = *sizes.pipeline;
   const std::int64_t named = devices.tensor * devices.stages;
   if (ranks % named != 0 || (sizes.data && *sizes.data * named != ranks)) {
-    refuse_sizes(text, "the checkpoint has " + counted(static_cast<std::size_t>(ranks), "rank"));
+    refuse_sizes(sizes, "the checkpoint has " + counted(static_cast<std::size_t>(ranks), "rank"));
   }
   devices.data = ranks / named;
   return devices;
@@ -79,7 +77,7 @@ std::int64_t rank_count(const CheckpointSet& set) {
 
 class SizedSource {
  public:
-  SizedSource(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps)
+  SizedSource(const DerivedSizes& sizes, const CheckpointSet& set, const ModelMaps& maps)
       : sizes_(sizes),
         set_(set),
         devices_(sizes_of_ranks(sizes, rank_count(set))),
@@ -126,14 +124,14 @@ class SizedSource {
   }
 
   [[noreturn]] void refuse() const {
-    throw Error(ErrorKind::kUsage,
-                "--src-strategy '" + printable(sizes_) + "' is not proven: " + words_of(unproven_))
+    throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes_.text) +
+                                       "' is not proven: " + words_of(unproven_))
         .needs(Need::kSourceStrategy)
         .hint("give the strategy file that the training wrote, or run: reshardfs strategy guess " +
               shell_word(set_.root().string()) + " -O rules.toml");
   }
 
-  const std::string& sizes_;
+  const DerivedSizes& sizes_;
   const CheckpointSet& set_;
   const ParallelSizes devices_;
   const std::vector<modelmap::ModelMap> families_;
@@ -146,7 +144,7 @@ class SizedSource {
 
 }  // namespace
 
-Strategy sized_source(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps) {
+Strategy sized_source(const DerivedSizes& sizes, const CheckpointSet& set, const ModelMaps& maps) {
   return SizedSource(sizes, set, maps).strategy();
 }
 

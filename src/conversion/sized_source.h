@@ -18,6 +18,6 @@ namespace reshardfs {
 /// @param maps model maps, with the configuration of the model.
 /// @throws Error kUsage if the sizes do not fit the number of ranks, or cuts are not proven; lists
 ///         these parameters. kUnsupported for ep and opt.
-Strategy sized_source(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps);
+Strategy sized_source(const DerivedSizes& sizes, const CheckpointSet& set, const ModelMaps& maps);
 
 }  // namespace reshardfs

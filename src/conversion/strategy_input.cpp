@@ -48,7 +48,7 @@ Strategy renamed(const Strategy& strategy, const NameMap& names) {
 
 }  // namespace
 
-StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes,
+StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, DerivedSizes sizes,
                              const std::filesystem::path& linkless_root)
     : sizes_(std::move(sizes)) {
   if (!path) return;
@@ -75,7 +75,7 @@ std::optional<SourceRanks> StrategyInput::source_ranks() const {
 }
 
 std::string StrategyInput::words_for(const std::string& name) const {
-  if (!sizes_.empty()) return "sizes '" + printable(sizes_) + "'";
+  if (!sizes_.empty()) return "sizes '" + printable(sizes_.text) + "'";
   if (rules_) return "rules of " + printable(file_);
   if (!strategy_) return "whole on one rank";
   const std::vector<std::int64_t> stages = strategy_->stages_of(name);
@@ -141,7 +141,7 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
       }
     }
     if (source.strategy() == nullptr) {
-      throw Error(ErrorKind::kUsage, "the target '" + printable(sizes_) +
+      throw Error(ErrorKind::kUsage, "the target '" + printable(sizes_.text) +
                                          "' cannot be derived without a source strategy")
           .hint("give --src-strategy, or write rules (see reshardfs-strategy(5))");
     }

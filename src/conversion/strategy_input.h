@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reshardfs/rank.h"
+#include "reshardfs/sizes.h"
 #include "reshardfs/strategy.h"
 #include "reshardfs/strategy_rules.h"
 
@@ -23,11 +24,11 @@ class StrategyInput {
  public:
   /// @param linkless_root as for Strategy::load().
   /// @throws Error as Strategy::load() and StrategyRules::load().
-  explicit StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes = {},
+  explicit StrategyInput(const std::optional<std::filesystem::path>& path, DerivedSizes sizes = {},
                          const std::filesystem::path& linkless_root = {});
   /// A strategy given as sizes.
   /// @param stage_layers as for derive_strategy().
-  StrategyInput(std::string sizes, std::vector<std::int64_t> stage_layers)
+  StrategyInput(DerivedSizes sizes, std::vector<std::int64_t> stage_layers)
       : sizes_(std::move(sizes)), stage_layers_(std::move(stage_layers)) {}
 
   /// A strategy that is already known.
@@ -77,7 +78,7 @@ class StrategyInput {
 
   std::optional<Strategy> strategy_;
   std::optional<StrategyRules> rules_;
-  std::string sizes_;
+  DerivedSizes sizes_;
   std::vector<std::int64_t> stage_layers_;
   std::string file_;
   bool allows_unmatched_ = false;

@@ -132,14 +132,12 @@ void add_idle_view_options(const ConversionOptions& options,
              "the views dcp, dcp-hf and megatron");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
-  if (!options.maps.model_config.empty() && options.maps.maps.empty() &&
-      options.dst_sizes.empty() && options.src_sizes.empty() &&
+  if (!options.source.maps.model_config.empty() && options.source.maps.maps.empty() &&
+      options.dst_sizes.empty() && options.source.sizes.empty() && !options.source.dequantize &&
       !idle.shows({kHuggingFace, kVllm})) {
     unmatched.add(
-        "--model-config is for a map, for the view hf and for strategies that are sizes: give "
-        "--map, or "
-        "add "
-        "hf to --views");
+        "--model-config is for a map, for the view hf, for strategies that are sizes and for "
+        "--dequantize: give --map, or add hf to --views");
   }
 }
 

@@ -7,29 +7,17 @@
 
 #include "base/rank_list.h"
 #include "checkpoint/series/series.h"
+#include "conversion/source_opening.h"
 #include "fuse/event_log.h"
 
 namespace reshardfs {
 
-namespace {
-
-CheckpointOptions checkpoint_options(const ConversionOptions& options) {
-  CheckpointOptions checkpoint;
-  checkpoint.pattern = options.src_pattern;
-  checkpoint.prefix = options.src_prefix;
-  checkpoint.state_key = options.state_key;
-  checkpoint.no_symlinks = options.no_symlinks;
-  return checkpoint;
-}
-
-}  // namespace
-
 std::vector<StepInfo> steps_of(const ConversionOptions& options) {
-  return find_steps(options.source, checkpoint_options(options));
+  return find_steps(options.source.path, set_options(options.source));
 }
 
 std::string series_of(const ConversionOptions& options) {
-  return chosen_series(options.source, checkpoint_options(options));
+  return chosen_series(options.source.path, set_options(options.source));
 }
 
 CompleteSteps::CompleteSteps(ConversionOptions options, std::optional<RankRange> ranks)
@@ -62,7 +50,7 @@ std::vector<std::string> CompleteSteps::names() {
 /// Whether a step without these ranks can be shown whole. If it is damaged it can: its directory
 /// then says so.
 bool CompleteSteps::suffices(const std::string& step, const std::vector<Rank>& missing) {
-  options_.step = step;
+  options_.source.step = step;
   try {
     const Conversion conversion = Conversion::open(options_);
     return true;

@@ -37,9 +37,9 @@ void add_files(const Conversion& conversion, TreeBuilder& builder) {
 
 /// @return what tells its files from others'.
 std::string add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
-  options.step = step;
+  options.source.step = step;
   // What selects something of one step may select nothing of another: see check_selectors().
-  options.allow_unmatched = true;
+  options.source.allow_unmatched = true;
   std::string identity;
   {
     const Conversion conversion = open_conversion(options);
@@ -64,12 +64,12 @@ void report(const std::string& step, const Error& error) {
 /// What steps/ would only tell when a step is looked into, and then of each.
 /// @return the ranks that the source strategy asks for.
 std::optional<RankRange> check_input(const ConversionOptions& options) {
-  const StrategyInput source(options.src_strategy);
+  const StrategyInput source(options.source.strategy);
   const StrategyInput target(options.dst_strategy, options.dst_sizes);
   const std::vector<StepInfo> steps = steps_of(options);
   if (steps.empty()) {
     throw Error(ErrorKind::kMissing, "the file names carry no steps")
-        .in_file(options.source.string())
+        .in_file(options.source.path.string())
         .hint("mount without '--step all', or mark the step with {step} in --src-pattern");
   }
   return source.ranks();
@@ -77,9 +77,9 @@ std::optional<RankRange> check_input(const ConversionOptions& options) {
 
 /// Options that select parameters are to select some of the newest step, if that can be opened.
 void check_selectors(ConversionOptions options, const std::vector<std::string>& steps) {
-  if (options.allow_unmatched || steps.empty()) return;
-  options.step = steps.back();
-  options.allow_unmatched = true;
+  if (options.source.allow_unmatched || steps.empty()) return;
+  options.source.step = steps.back();
+  options.source.allow_unmatched = true;
   options.check_replicas = false;
   std::vector<std::string> lines;
   try {

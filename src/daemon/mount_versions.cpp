@@ -164,16 +164,16 @@ bool clashes(const Tree& tree, const Tree& former) {
 /// A former tree as it was. @throws Error
 TreePtr shown_again(const MountedTree& former, const MountWords& words) {
   ConversionOptions options = words.options_of(former.words);
-  lead_back(options.source, former.source);
-  if (!former.step.empty()) options.step = former.step;
-  options.allow_unmatched = true;  // nobody types them now
-  if (!former.series.empty()) options.src_prefix = former.series;
+  lead_back(options.source.path, former.source);
+  if (!former.step.empty()) options.source.step = former.step;
+  options.source.allow_unmatched = true;  // nobody types them now
+  if (!former.series.empty()) options.source.prefix = former.series;
   const Conversion conversion = open_conversion(options);
   TreePtr tree = tree_of(conversion, former.version);
   const std::string now = subject_of(options, conversion, *tree, {});
   if (!has_same_contents(former.subject, now)) {
     throw Error(ErrorKind::kChanged, difference(former.subject, now))
-        .in_file(options.source.string());
+        .in_file(options.source.path.string());
   }
   return tree;
 }
@@ -238,7 +238,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   MountedTree shown{.version = last,
                     .subject = subject_of(options, conversion, *tree, mount),
                     .words = words.words,
-                    .source = real_directory(options.source).string(),
+                    .source = real_directory(options.source.path).string(),
                     .step = conversion.step(),
                     .series = conversion.series()};
   if (before == nullptr) {
@@ -305,14 +305,14 @@ ConversionOptions options_after(ConversionOptions options, const MountWords& wor
                                 const Takeover& before) {
   const MountedTree& shown = before.state().trees.back();
   if (before.may_replace()) return options;
-  options.allow_unmatched = true;  // an older version may have accepted them
+  options.source.allow_unmatched = true;  // an older version may have accepted them
   if (shown.words.empty()) return options;
-  const bool same_source = options.source == words.options_of(shown.words).source;
+  const bool same_source = options.source.path == words.options_of(shown.words).source.path;
   // Files of another run beside it do not change what is mounted.
-  if (same_source && options.src_prefix.empty()) options.src_prefix = shown.series;
-  if (options.step == kAllSteps) return options;
-  if (same_source) lead_back(options.source, shown.source);
-  if (options.step == kLatestStep && !shown.step.empty()) options.step = shown.step;
+  if (same_source && options.source.prefix.empty()) options.source.prefix = shown.series;
+  if (options.source.step == kAllSteps) return options;
+  if (same_source) lead_back(options.source.path, shown.source);
+  if (options.source.step == kLatestStep && !shown.step.empty()) options.source.step = shown.step;
   return options;
 }
 

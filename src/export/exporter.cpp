@@ -59,7 +59,7 @@ class Exporter {
   Exporter(const Conversion& conversion, const ConversionOptions& conversion_options,
            const ExportOptions& options)
       : options_(options),
-        target_(target_of(options, conversion_options.source)),
+        target_(target_of(options, conversion_options.source.path)),
         planned_(conversion, options.share),
         engine_(target_->engine(files_, options.engine, options.memory)),
         identity_(conversion_identity(conversion_options, conversion.source_files())),

@@ -160,7 +160,7 @@ Conversion::~Conversion() = default;
 
 Conversion Conversion::open(const ConversionOptions& given) {
   ConversionOptions options = given;
-  options.source = settled_source(options.source);
+  options.source.path = settled_source(options.source.path);
   auto state = std::make_unique<State>();
   ConversionTables& tables = state->tables;
   tables = open_tables(options);

@@ -172,8 +172,11 @@ class Sources(MapTest):
         same(self, read_ckpt(out / "merged/checkpoint_merged.ckpt"), {name: self.hub[name]})
         self.fails(2, "hash", source, *words, "tp=4", words=("slices of [20, 16] are not 4 parts of [40, 16]",))
 
-    def test_other_commands_say_where_sizes_are_possible(self) -> None:
-        self.fails(2, "verify", self.ranks(2)[0], "--src-strategy", "tp=2", words=("sizes", "mount"))
+    def test_commands_that_look_take_them_too(self) -> None:
+        words = (self.ranks(2)[0], "--src-strategy", "tp=2", "--model-config", self.config_file())
+        for command in ("verify", "inspect"):
+            result = run(command, *words)
+            self.assertEqual(result.code, 0, result)
 
 
 class Distributed(MapTest):

@@ -99,7 +99,7 @@ class LargeSource {
 
   ConversionOptions options() const {
     ConversionOptions options;
-    options.source = directory_.path();
+    options.source.path = directory_.path();
     options.views = {ViewKind::kRanks};
     return options;
   }

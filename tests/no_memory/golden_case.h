@@ -49,8 +49,8 @@ inline std::map<int, std::pair<dev_t, ino_t>> open_descriptors() {
 inline ConversionOptions options_of_case(const std::string& name) {
   const std::filesystem::path directory = std::filesystem::path(RESHARDFS_GOLDEN_DIR) / name;
   ConversionOptions options;
-  options.source = directory / "src";
-  options.src_strategy = directory / "src_strategy.ckpt";
+  options.source.path = directory / "src";
+  options.source.strategy = directory / "src_strategy.ckpt";
   options.dst_strategy = directory / "dst_strategy.ckpt";
   options.prefix = "ckpt_";
   options.unmatched = Unmatched::kSource;

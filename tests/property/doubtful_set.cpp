@@ -157,7 +157,7 @@ Doubt forget_layout(const Place& place) {
   Doubt doubt{"a missing layout", "the source's strategy does not mention " + tensor.name};
   doubt.names = {tensor.name};
   if (side.none || is_empty) return doubt;  // unchanged
-  place.options.src_strategy = write_strategy(side, place.directory / "forgetful", place.random);
+  place.options.source.strategy = write_strategy(side, place.directory / "forgetful", place.random);
   doubt.may_leave_out = tensor.name;
   if (is_same_everywhere(tensor, place.set.src)) doubt.undecidable = tensor.name;
   return doubt;
@@ -180,13 +180,13 @@ Doubt miss_names(const Place& place) {
       doubt.what = "--cast " + place.options.casts.front();
       break;
     default:
-      place.options.state_prefixes = {"modle_m."};
+      place.options.source.state_prefixes = {"modle_m."};
       doubt.what = "--state-prefix modle_m.";
       doubt.names = {"modle_m."};
       break;
   }
   if (doubt.names.empty()) doubt.names = {glob};
-  place.options.allow_unmatched = false;
+  place.options.source.allow_unmatched = false;
   doubt.names.emplace_back("optional = true");  // a rule of the strategy may match nothing, too
   doubt.may_serve = false;
   return doubt;

@@ -229,9 +229,9 @@ void run_set(const RandomSet& set, Random& random) {
   const ScratchDirectory scratch;
   write_source(set, set.src, scratch.path() / "src", random);
   reshardfs::ConversionOptions options;
-  options.source = scratch.path() / "src";
-  options.allow_unmatched = true;  // rules for layers that a random set may not have
-  options.src_strategy = write_strategy(set.src, scratch.path() / "src_strategy", random);
+  options.source.path = scratch.path() / "src";
+  options.source.allow_unmatched = true;  // rules for layers that a random set may not have
+  options.source.strategy = write_strategy(set.src, scratch.path() / "src_strategy", random);
   options.dst_strategy = write_strategy(set.dst, scratch.path() / "dst_strategy", random);
   // Rules lay out what no layout of MindSpore's knows: learning_rate, ...
   if (set.src.rules || set.dst.rules) options.unmatched = reshardfs::Unmatched::kReplicate;
@@ -240,8 +240,8 @@ void run_set(const RandomSet& set, Random& random) {
   check_traffic(set, forth);
 
   export_ranks(forth, scratch.path() / "back");
-  options.source = scratch.path() / "back";
-  std::swap(options.src_strategy, options.dst_strategy);
+  options.source.path = scratch.path() / "back";
+  std::swap(options.source.strategy, options.dst_strategy);
   const auto back = reshardfs::Conversion::open(options);
   try {
     check_conversion(set, set.src, back, random);
@@ -269,8 +269,8 @@ void run_boxes(RandomSet set, Random& random) {
   // What is no array is none of its tensors.
   std::erase_if(set.unlaid, [](const Tensor& tensor) { return tensor.full.type == "str"; });
   reshardfs::ConversionOptions options;
-  options.source = scratch.path() / "dcp";
-  options.allow_unmatched = true;
+  options.source.path = scratch.path() / "dcp";
+  options.source.allow_unmatched = true;
   options.dst_strategy = write_strategy(set.dst, scratch.path() / "dst_strategy", random);
   options.unmatched = reshardfs::Unmatched::kReplicate;
   options.formats = {reshardfs::OutputFormat::kCkpt};
@@ -331,9 +331,9 @@ void run_doubt(const RandomSet& set, Random& random, Answers& answers) {
   const ScratchDirectory scratch;
   write_source(set, set.src, scratch.path() / "src", random);
   reshardfs::ConversionOptions options;
-  options.source = scratch.path() / "src";
-  options.allow_unmatched = true;  // rules for layers that a random set may not have
-  options.src_strategy = write_strategy(set.src, scratch.path() / "src_strategy", random);
+  options.source.path = scratch.path() / "src";
+  options.source.allow_unmatched = true;  // rules for layers that a random set may not have
+  options.source.strategy = write_strategy(set.src, scratch.path() / "src_strategy", random);
   options.dst_strategy = write_strategy(set.dst, scratch.path() / "dst_strategy", random);
   if (set.src.rules || set.dst.rules) options.unmatched = reshardfs::Unmatched::kReplicate;
   const Doubt doubt = cast_doubt(set, scratch.path(), options, random);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
@@ -15,39 +14,22 @@
 #include "checkpoint/source_links.h"
 #include "cli/advice/command_text.h"
 #include "cli/describe/near_strategies.h"
-#include "cli/options/table.h"
 #include "cli/words/shared_words.h"
-#include "conversion/contents.h"
+#include "cli/words/source_request.h"
+#include "conversion/source_opening.h"
 
 namespace reshardfs {
 namespace {
 
 DescribedSource described_source(const std::string& named, const Given& given) {
-  CheckpointQuery query;
-  query.src_pattern = option_text(given, "src-pattern");
-  query.src_prefix = option_text(given, "src-prefix");
-  query.state_key = option_text(given, "state-key");
-  query.dequantize =
-      find_option(given.command(), "dequantize") != nullptr && given.flag("dequantize");
-  if (const std::string step = option_text(given, "step"); !step.empty()) query.step = step;
-  query.dec_key_file = option_text(given, "dec-key-file");
-  if (const std::string mode = option_text(given, "dec-mode"); !mode.empty()) query.dec_mode = mode;
-  query.no_symlinks =
-      find_option(given.command(), "no-symlinks") != nullptr && given.flag("no-symlinks");
   DescribedSource source;
   source.named = named;
-  source.diff.path = located(named);
-  source.diff.pattern = query.src_pattern;
-  source.diff.prefix = query.src_prefix;
-  source.diff.state_key = query.state_key;
-  source.diff.dequantize = query.dequantize;
-  source.diff.step = query.step;
-  source.diff.dec_key_file = query.dec_key_file;
-  source.diff.dec_mode = query.dec_mode;
-  source.diff.no_symlinks = query.no_symlinks;
-  source.options = listed_once(source.diff.path, options_of(query));
-  source.set =
-      std::make_shared<const CheckpointSet>(CheckpointSet::open(source.diff.path, source.options));
+  source.request = set_request(given, located(named));
+  CheckpointOptions options = set_options(source.request);
+  options.examine_all = true;
+  source.options = listed_once(source.request.path, options);
+  source.set = std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(source.request.path, source.options));
   source.carried = [](const std::string&) { return std::vector<std::string>(); };
   return source;
 }
@@ -76,9 +58,9 @@ std::optional<std::string> OpenedSource::known_layout() const {
 
 bool OpenedSource::is_laid_out_by(const std::filesystem::path& strategy) const {
   try {
-    DiffSource with = source_.diff;
+    SourceRequest with = source_.request;
     with.strategy = std::filesystem::absolute(strategy);
-    require_cover(DiffSide::open(with, source_.set));
+    require_cover(DiffSide::open(with, {}, source_.set));
     return true;
   } catch (const Error&) {
     return false;

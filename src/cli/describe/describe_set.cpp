@@ -73,7 +73,7 @@ class Describer {
   /// Whether ranks may hold slices, and nothing says of what.
   bool needs_strategy() const {
     return out_.kind == kRankFiles && source_.laid_out == nullptr && ranks_.ranks.size() > 1 &&
-           !source_.diff.strategy;
+           !source_.request.strategy && source_.request.sizes.empty();
   }
 
   void describe_model() {
@@ -136,7 +136,7 @@ class Describer {
     LayoutFacts& layout = out_.layout;
     if (source_.laid_out != nullptr) {
       layout = stated_layout(source_.laid_out->table());
-      layout.by = source_.strategy_named.empty() ? "the checkpoint" : source_.strategy_named;
+      layout.by = stated_by();
     } else if (out_.kind == kRankFiles && is_from_zero()) {
       layout.stages = stages_by_names(ranks_.groups);
       if (layout.stages) {
@@ -145,6 +145,11 @@ class Describer {
       }
     }
     layout.ranks = ranks_.ranks;
+  }
+
+  std::string stated_by() const {
+    if (source_.request.strategy) return source_.request.strategy->string();
+    return source_.request.sizes.empty() ? "the checkpoint" : source_.request.sizes.text;
   }
 
   /// Whether the ranks are 0 to n.
@@ -156,10 +161,10 @@ class Describer {
     if (!needs_strategy()) return;
     const auto found = find_near_strategies(source_.named, !source_.options.no_symlinks);
     out_.strategies = fit_near_strategies(found, [&](const fs::path& path) {
-      DiffSource with = source_.diff;
+      SourceRequest with = source_.request;
       with.strategy = fs::absolute(path);
       with.maps = {};
-      DiffSide side = DiffSide::open(with, source_.set);
+      DiffSide side = DiffSide::open(with, {}, source_.set);
       require_cover(side);
       return side;
     });
@@ -179,8 +184,8 @@ class Describer {
     if (fits_any() || !is_from_zero() || is_url(set_.root())) return false;
     SizesQuestion question;
     question.set = source_.set;
-    question.path = source_.diff.path;
-    if (source_.options.no_symlinks) question.linkless_root = source_.diff.path;
+    question.path = source_.request.path;
+    if (source_.options.no_symlinks) question.linkless_root = source_.request.path;
     question.stages = out_.layout.stages.value_or(1);
     question.devices = static_cast<std::int64_t>(ranks_.ranks.size()) / question.stages;
     question.layers = out_.model.layers;
@@ -219,11 +224,12 @@ class Describer {
                       (source_.laid_out == nullptr ||
                        source_.laid_out->table().unmapped().missing_ranks().empty());
     next.can_guess = needs_strategy() && !sizes_ && next.strategies.empty() && is_from_zero() &&
-                     set_.refused().empty() && source_.diff.dec_key_file.empty() &&
+                     set_.refused().empty() && source_.request.dec_key_file.empty() &&
                      !is_url(set_.root());
-    next.mountpoint = free_mountpoint(source_.diff.path);
+    next.mountpoint = free_mountpoint(source_.request.path);
     next.rules = free_name("strategy", ".toml");
-    const bool is_as_shown = source_.diff.maps.maps.empty() && !source_.diff.strategy && !sizes_;
+    const bool is_as_shown = source_.request.maps.maps.empty() && !source_.request.strategy &&
+                             source_.request.sizes.empty() && !sizes_;
     if (next.can_mount && next.strategies.empty() && is_as_shown) next.map = fitting_map();
     return next;
   }
@@ -256,8 +262,8 @@ class Describer {
 
   bool is_fitting(const std::string& name) const {
     try {
-      const ModelMaps maps({.maps = {name}}, source_.diff.path,
-                           source_.options.no_symlinks ? source_.diff.path : fs::path());
+      const ModelMaps maps({.maps = {name}}, source_.request.path,
+                           source_.options.no_symlinks ? source_.request.path : fs::path());
       const auto table = std::make_shared<const SourceTable>(source_.set, std::nullopt);
       const auto tensors = full_tensors(*table, {});
       const auto options = maps.map_options(0, table, tensors);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/source_request.h"
+
 #include "check/diff_side.h"
 #include "checkpoint/checkpoint_set.h"
 #include "report/text/set_description.h"
@@ -18,8 +20,7 @@ struct DescribedSource {
   std::string named{};  ///< as the user names it
   /// How it is opened; `listed` may have been filled.
   CheckpointOptions options{};
-  DiffSource diff{};
-  std::string strategy_named{};  ///< as the user names it
+  SourceRequest request{};
   std::shared_ptr<const CheckpointSet> set{};
   /// nullptr: nothing states how it is cut.
   const DiffSide* laid_out = nullptr;

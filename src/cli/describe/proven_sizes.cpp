@@ -29,7 +29,7 @@ bool cuts_any(const Strategy& strategy) {
 std::optional<ProvenSizes> try_sizes(const std::string& text, const SizesQuestion& question,
                                      const ModelMaps& maps) {
   try {
-    Strategy strategy = sized_source(text, *question.set, maps);
+    Strategy strategy = sized_source(parse_derivation(text), *question.set, maps);
     if (!cuts_any(strategy)) return std::nullopt;
     return ProvenSizes{
         text, DiffSide(std::make_shared<const SourceTable>(question.set, std::move(strategy)))};

@@ -101,7 +101,7 @@ Findings strategies_read(const Given& given) {
 /// All that a mount checks before it is live.
 Findings contents_open(const Given& given) {
   const ConversionOptions options = conversion_options(without_cache(given));
-  if (options.step == kAllSteps) {
+  if (options.source.step == kAllSteps) {
     all_steps_tree(options);
     return {{.name = kContentsCheck, .message = "all complete steps can be shown"}};
   }
@@ -232,7 +232,7 @@ Findings check_mount(const std::vector<std::string>& words, const BoundedChecks&
 
 Findings check_source(const std::string& source, const BoundedChecks& bounded) {
   return bounded.run(kSourceCheck, shown_location(source), [&] {
-    const CheckpointContents contents = read_contents(source, {});
+    const CheckpointContents contents = read_contents({.path = source});
     std::uint64_t bytes = 0;
     for (const CheckpointFile& file : contents.files) bytes += file.bytes;
     return Findings{{.name = kSourceCheck,

@@ -13,8 +13,10 @@ std::vector<Option> rows_of_a_side() {
   return {
       {.name = "strategy",
        .takes = Takes::kText,
-       .type = "FILE|DIR|none",
-       .help = "The strategy that {} was saved with; none if every rank holds whole parameters"},
+       .type = "FILE|DIR|SIZES|none",
+       .help =
+           "The strategy that {} was saved with, or sizes that shapes prove; none if every rank "
+           "holds whole parameters"},
       {.name = "step",
        .takes = Takes::kText,
        .type = "STEP|latest",
@@ -47,6 +49,11 @@ std::vector<Option> rows_of_a_side() {
                "rank",
        .fallback = "same",
        .choices = all_words(kReplicasWords)},
+      {.name = "state-prefix",
+       .takes = Takes::kTexts,
+       .type = "PREFIX",
+       .help = "Prefix of optimizer states in {}: PREFIX plus a weight's name is cut like that "
+               "weight (repeatable)"},
       {.name = "dec-key-file",
        .takes = Takes::kText,
        .type = "FILE",

@@ -71,7 +71,7 @@ std::vector<Option> choice_rows() {
       {.name = "allow-unmatched",
        .help = "Accept options that select nothing of this checkpoint, with a warning, as in "
                "scripts for many checkpoints",
-       .commands = kSets | kDiff},
+       .commands = kSets | kDiff | kStrategyConvert},
       {.name = "cast",
        .takes = Takes::kTexts,
        .type = "RULE",

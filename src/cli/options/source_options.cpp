@@ -7,7 +7,11 @@ namespace {
 
 using namespace commands;
 
-constexpr Commands kStrategies = kStrategyShow | kStrategyMerge | kStrategyConvert | kStrategyCheck;
+/// All that read a set, and all that lay out its parameters.
+constexpr Commands kLaidOut =
+    kConversions | kVerify | kInspect | kMapCheck | kMapShow | kStrategyConvert;
+constexpr Commands kSets = kLaidOut | kStrategyCheck | kStrategyGuess;
+constexpr Commands kStrategies = kStrategyShow | kStrategyMerge;
 
 std::vector<Option> strategy_rows() {
   return {
@@ -17,23 +21,24 @@ std::vector<Option> strategy_rows() {
        .help = "Strategy the checkpoint was saved with: a MindSpore .ckpt or .json file, a "
                "directory with one such file per pipeline stage, rules in a .toml file, or sizes "
                "such as 'tp=4,pp=2' that shapes prove; none if every rank holds whole parameters",
-       .commands = kConversions},
+       .commands = kLaidOut & ~kInspect},
       {.name = "src-strategy",
        .takes = Takes::kText,
-       .type = "FILE|DIR|none",
-       .help = "Strategy the checkpoint was saved with; none if every rank holds whole parameters",
-       .commands = kVerify | kMapCheck | kMapShow},
-      {.name = "src-strategy",
-       .takes = Takes::kText,
-       .type = "FILE|DIR|none",
-       .help = "Strategy the checkpoint was saved with: whole parameters then count, not the "
-               "ranks' slices",
+       .type = "FILE|DIR|SIZES|none",
+       .help = "Strategy the checkpoint was saved with, as for mount: whole parameters then count, "
+               "not the ranks' slices",
        .commands = kInspect},
       {.name = "src-strategy",
        .takes = Takes::kText,
-       .type = "FILE|DIR|none",
+       .type = "FILE|DIR|SIZES|none",
        .help = "With --map: strategy the checkpoint was saved with",
        .commands = kStrategyCheck},
+      {.name = "src-join",
+       .takes = Takes::kTexts,
+       .type = "GLOB",
+       .help = "Without a source strategy: join the slices of matching parameters along dimension "
+               "0, in rank order (repeatable)",
+       .commands = kLaidOut},
   };
 }
 
@@ -44,47 +49,19 @@ std::vector<Option> place_rows() {
        .type = "PATTERN",
        .help = "Where the source files are, e.g. 'rank_{rank}/*-{step}.ckpt'; by default, "
                "directories rank_N, nodeN and ckpt_N and files *_rank_N* are found",
-       .commands = kConversions},
-      {.name = "src-pattern",
-       .takes = Takes::kText,
-       .type = "PATTERN",
-       .help = "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'",
-       .commands = kVerify | kInspect | kStrategyGuess},
-      {.name = "src-pattern",
-       .takes = Takes::kText,
-       .type = "PATTERN",
-       .help = "Where its files are",
-       .commands = kMapCheck | kMapShow},
+       .commands = kSets},
       {.name = "src-prefix",
        .takes = Takes::kText,
        .type = "PREFIX",
        .help = "Which of several runs or models in one directory to read: what the names of its "
                "files begin with, as inspect lists it",
-       .commands =
-           kConversions | kVerify | kInspect | kStrategies | kStrategyGuess | kMapCheck | kMapShow},
+       .commands = kSets | kStrategies},
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
        .help = "Take only what is saved below this key, by its names behind it, e.g. 'model' or "
                "'state_dict' of a file of torch.save, or 'module' in front of all names",
-       .commands = kConversions | kVerify | kInspect | kStrategyConvert | kStrategyCheck |
-                   kStrategyGuess | kMapCheck | kMapShow},
-      {.name = "dequantize",
-       .help =
-           "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
-           "the scales out",
-       .commands = kConversions | kInspect | kStrategyConvert | kMapCheck | kMapShow},
-      {.name = "src-join",
-       .takes = Takes::kTexts,
-       .type = "GLOB",
-       .help = "Without a source strategy: join the slices of matching parameters along dimension "
-               "0, in rank order (repeatable)",
-       .commands = kConversions},
-      {.name = "src-join",
-       .takes = Takes::kTexts,
-       .type = "GLOB",
-       .help = "Without a strategy: treat matching parameters as slices, one per rank (repeatable)",
-       .commands = kVerify},
+       .commands = kSets},
       {.name = "step",
        .takes = Takes::kText,
        .type = "STEP|latest|all",
@@ -97,18 +74,17 @@ std::vector<Option> place_rows() {
        .type = "STEP|latest",
        .help = "The step to read, as inspect lists it (e.g. 9_50)",
        .fallback = "latest",
-       .commands = kConversions & ~kMount},
-      {.name = "step",
-       .takes = Takes::kText,
-       .type = "STEP|latest",
-       .help = "The step to read",
-       .fallback = "latest",
-       .commands = kVerify | kInspect | kStrategyGuess | kMapCheck | kMapShow},
+       .commands = kSets & ~kMount},
   };
 }
 
 std::vector<Option> reading_rows() {
   return {
+      {.name = "dequantize",
+       .help =
+           "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
+           "the scales out",
+       .commands = kSets},
       {.name = "replicas",
        .takes = Takes::kText,
        .type = "same|first|own",
@@ -116,7 +92,7 @@ std::vector<Option> reading_rows() {
                "rank's copy, or give each target rank the copy of the source rank with its number",
        .fallback = "same",
        .choices = all_words(kReplicasWords),
-       .commands = kConversions},
+       .commands = kLaidOut & ~kVerify},
       {.name = "replicas",
        .takes = Takes::kText,
        .type = "same|first|own",
@@ -130,33 +106,27 @@ std::vector<Option> reading_rows() {
        .help =
            "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight unless "
            "the strategy lists it (repeatable; adam_m., adam_v., moments. and others are built in)",
-       .commands = kConversions},
-      {.name = "state-prefix",
-       .takes = Takes::kTexts,
-       .type = "PREFIX",
-       .help = "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
-               "(repeatable)",
-       .commands = kVerify},
+       .commands = kLaidOut},
       {.name = "check-crc",
        .help = "Check the CRCs of the source files before anything else",
-       .commands = kConversions},
-      {.name = "check-crc", .help = "Check the CRCs too", .commands = kInspect},
-      {.name = "no-symlinks",
-       .help = "Refuse symbolic links below the source",
-       .commands = kConversions | kVerify | kInspect},
+       .commands = (kSets & ~kVerify) | kDiff},
+      {.name = "check-crc",
+       .help = "Check the CRCs of the files before anything else, too; they are always checked",
+       .commands = kVerify},
+      {.name = "no-symlinks", .help = "Refuse symbolic links below the source", .commands = kSets},
       {.name = "no-symlinks", .help = "Refuse symbolic links below A and B", .commands = kDiff},
       {.name = "dec-key-file",
        .takes = Takes::kText,
        .type = "FILE",
        .help = "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits",
-       .commands = kConversions | kVerify | kInspect},
+       .commands = kSets},
       {.name = "dec-mode",
        .takes = Takes::kText,
        .type = "AES-GCM|AES-CBC|SM4-CBC",
        .help = "Encryption mode of encrypted .ckpt files",
        .fallback = "AES-GCM",
        .choices = {"AES-GCM", "AES-CBC", "SM4-CBC"},
-       .commands = kConversions | kVerify | kInspect},
+       .commands = kSets},
   };
 }
 

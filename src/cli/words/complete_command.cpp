@@ -32,7 +32,7 @@ using Names = std::set<std::string>;
 
 Names names_in_checkpoint(const std::filesystem::path& path) {
   Names names;
-  for (const CheckpointParameter& parameter : read_contents(path, {}).parameters) {
+  for (const CheckpointParameter& parameter : read_contents({.path = path}).parameters) {
     names.insert(parameter.name);
   }
   return names;

@@ -9,8 +9,7 @@
 #include "base/rank_list.h"
 #include "cli/options/value_checks.h"
 #include "cli/words/shared_words.h"
-#include "conversion/auto_map.h"
-#include "conversion/conversion_tables.h"
+#include "cli/words/source_request.h"
 #include "conversion/option_words.h"
 #include "storage/location.h"
 #include "strategy/derive/layer_stages.h"
@@ -21,49 +20,23 @@ namespace {
 /// An existing file wins over a text that could be sizes.
 void set_target(const Given& given, ConversionOptions& options) {
   const std::string text = given.text("dst-strategy");
-  if (!is_url(text) && !std::filesystem::exists(text)) {
-    if (is_derivation(text)) {
-      options.dst_sizes = text;
-      return;
-    }
-    refuse_sizes_without_equals("dst-strategy", text);
-  }
-  options.dst_strategy = existing_path(
-      given, "dst-strategy", "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
-}
-
-void set_source(const Given& given, ConversionOptions& options) {
-  options.source = absolute_source(given.argument("SOURCE"));
-  const std::string strategy = given.text("src-strategy");
-  const bool is_path = is_url(strategy) || std::filesystem::exists(strategy);
-  if (!is_path && is_derivation(strategy)) {
-    options.src_sizes = strategy;
+  if (is_sizes_word(text)) {
+    options.dst_sizes = parse_derivation(text);
   } else {
-    if (!is_path) refuse_sizes_without_equals("src-strategy", strategy);
-    options.src_strategy = existing_path(given, "src-strategy");
+    if (!is_url(text) && !std::filesystem::exists(text)) {
+      refuse_sizes_without_equals("dst-strategy", text);
+    }
+    options.dst_strategy =
+        existing_path(given, "dst-strategy",
+                      "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
   }
-  set_target(given, options);
   const std::string layers = given.text("stage-layers");
   if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
-  options.src_join = given.texts("src-join");
-  options.maps = model_maps(given);
   const std::string name_map = given.text("name-map");
   if (!name_map.empty()) {
     options.name_map =
         existing_path(given, "name-map", "a JSON file").value_or(absolute_location(name_map));
   }
-  options.state_prefixes = given.texts("state-prefix");
-  options.src_pattern = given.text("src-pattern");
-  options.src_prefix = given.text("src-prefix");
-  options.state_key = given.text("state-key");
-  options.dequantize = given.flag("dequantize");
-  options.step = given.text("step");
-  options.replicas = given.word("replicas", kReplicasWords);
-  options.check_crc = given.flag("check-crc");
-  options.no_symlinks = given.flag("no-symlinks");
-  const std::string key_file = given.text("dec-key-file");
-  if (!key_file.empty()) options.dec_key_file = absolute_location(key_file);
-  options.dec_mode = given.text("dec-mode");
 }
 
 void set_choices(const Given& given, ConversionOptions& options) {
@@ -73,7 +46,6 @@ void set_choices(const Given& given, ConversionOptions& options) {
   options.include = given.texts("include");
   options.exclude = given.texts("exclude");
   options.weights_only = given.flag("weights-only");
-  options.allow_unmatched = given.flag("allow-unmatched");
   options.allow_idle_view_options = given.from_file;
 }
 
@@ -96,10 +68,10 @@ void set_files(const Given& given, ConversionOptions& options) {
 ConversionOptions conversion_options(const Given& given) {
   apply_storage(given);
   ConversionOptions options;
-  set_source(given, options);
+  options.source = source_request(given, absolute_source(given.argument("SOURCE")));
+  set_target(given, options);
   set_choices(given, options);
   set_files(given, options);
-  settle_auto_map(options.maps, options.source, source_options(options));
   return options;
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "reshardfs/error.h"
-#include "reshardfs/strategy_rules.h"
+#include "reshardfs/sizes.h"
 
 #include "base/process/process_state.h"
 #include "cli/options/table.h"
@@ -87,6 +87,10 @@ void apply_storage(const Given& given) {
   if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
 }
 
+bool is_sizes_word(const std::string& text) {
+  return is_derivation(text) && !is_url(text) && !std::filesystem::exists(text);
+}
+
 std::string located(const std::string& source) {
   const bool is_list = std::filesystem::path(source).extension() == ".json";
   return is_url(source) || is_list ? absolute_source(source).string()
@@ -101,12 +105,6 @@ std::optional<std::filesystem::path> existing_path(const Given& given, const std
   // Whether it exists is found out when it is read: by then a daemon has left its parent.
   if (is_url(path)) return path;
   if (path_kind(path) != PathKind::kMissing) return path;
-  if (option.ends_with("strategy") && is_derivation(text)) {
-    throw Error(ErrorKind::kUsage, "--" + option + " '" + printable(text) +
-                                       "': sizes are possible with mount, export, hash, cat, plan "
-                                       "and report")
-        .hint("give a strategy file, or rules (see reshardfs-strategy(5))");
-  }
   throw Error(ErrorKind::kMissing, "no such file or directory")
       .in_file(path.string())
       .hint(did_you_mean_path(path))
@@ -129,14 +127,6 @@ ModelMapOptions model_maps(const Given& given, const std::string& side) {
           .value_or(std::filesystem::path());
   options.variables = given.texts(side + "map-var");
   return options;
-}
-
-ModelMapOptions model_maps_alone(const Given& given, const std::string& side) {
-  if (given.texts(side + "map").empty() && !given.text(side + "model-config").empty()) {
-    throw Error(ErrorKind::kUsage, "--" + side + "model-config without --" + side + "map")
-        .hint("give the map whose sizes the configuration states");
-  }
-  return model_maps(given, side);
 }
 
 }  // namespace reshardfs

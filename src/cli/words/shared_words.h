@@ -27,6 +27,10 @@ void apply_storage(const Given& given);
 /// but for snapshot_or().
 std::string located(const std::string& source);
 
+/// Whether the value of an option for a strategy is sizes, not a path. An existing file of that
+/// name wins.
+bool is_sizes_word(const std::string& text);
+
 /// The path that an option names, absolute; nothing for no text and "none".
 /// @param takes what the option takes, for messages.
 /// @throws Error kMissing with the option if there is nothing.
@@ -39,8 +43,4 @@ std::optional<std::filesystem::path> existing_path(
 /// @param side of a command with two sources: "a-" for --a-map and so on.
 /// @throws Error kMissing for a configuration that is not there.
 ModelMapOptions model_maps(const Given& given, const std::string& side = "");
-/// For a command that has nothing but maps to use a model's configuration for.
-/// @throws Error kUsage for one without a map, too.
-ModelMapOptions model_maps_alone(const Given& given, const std::string& side = "");
-
 }  // namespace reshardfs

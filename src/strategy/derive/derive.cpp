@@ -16,7 +16,6 @@
 #include "strategy/derive/derive_names.h"
 #include "strategy/derive/derive_optimizer.h"
 #include "strategy/derive/derive_stages.h"
-#include "strategy/derive/derive_text.h"
 
 namespace reshardfs {
 namespace {
@@ -155,11 +154,10 @@ class Derivation {
 
 }  // namespace
 
-Strategy derive_strategy(const std::string& text, const Strategy& source,
+Strategy derive_strategy(const DerivedSizes& sizes, const Strategy& source,
                          const std::vector<std::int64_t>& stage_layers) {
-  const DerivedSizes sizes = parse_derivation(text);
   if (sizes.expert) {
-    throw Error(ErrorKind::kUsage, "'" + printable(text) +
+    throw Error(ErrorKind::kUsage, "'" + printable(sizes.text) +
                                        "': ep cannot be derived from a source strategy, which does "
                                        "not say which cuts are those of experts")
         .hint("write rules for the target instead: see reshardfs-strategy(5)");
@@ -167,7 +165,7 @@ Strategy derive_strategy(const std::string& text, const Strategy& source,
   try {
     return Derivation(sizes, source, stage_layers).run();
   } catch (Error& error) {
-    error.in_file("target " + text);
+    error.in_file("target " + sizes.text);
     throw;
   }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/derive/derive_text.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
 
 #include "reshardfs/error.h"
-#include "reshardfs/strategy_rules.h"
+#include "reshardfs/sizes.h"
 
 #include "base/text/numbers.h"
 
@@ -81,7 +79,7 @@ void parse_item(const std::string& text, std::string_view item, DerivedSizes& si
 }  // namespace
 
 DerivedSizes parse_derivation(const std::string& text) {
-  DerivedSizes sizes;
+  DerivedSizes sizes{.text = text};
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     parse_item(text, trimmed(std::string_view(text).substr(begin, end - begin)), sizes);

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/sizes.h"
 #include "reshardfs/strategy.h"
-
-#include "strategy/derive/derive_text.h"
 
 namespace reshardfs {
 

@@ -53,18 +53,19 @@ ConversionFacts facts_of(const ViewContext& context) {
 }  // namespace
 
 OptionFacts option_facts(const ConversionOptions& options) {
-  return {
-      .source = options.source.string(),
-      .src_strategy = options.src_sizes.empty() ? text_of(options.src_strategy) : options.src_sizes,
-      .dst_strategy = options.dst_sizes.empty() ? text_of(options.dst_strategy) : options.dst_sizes,
-      .opened = utc_now()};
+  return {.source = options.source.path.string(),
+          .src_strategy = options.source.sizes.empty() ? text_of(options.source.strategy)
+                                                       : options.source.sizes.text,
+          .dst_strategy =
+              options.dst_sizes.empty() ? text_of(options.dst_strategy) : options.dst_sizes.text,
+          .opened = utc_now()};
 }
 
 ReportSubject report_subject(const ViewContext& context) {
   const std::string& step = context.target->source().checkpoint().step();
   return {context.target,
           context.ranks,
-          ParameterRoles(context.options.state_prefixes, context.model.states),
+          ParameterRoles(context.options.source.state_prefixes, context.model.states),
           facts_of(context),
           report_command(context.options, step),
           rank_files(context.files)};

@@ -63,7 +63,7 @@ std::string text_of(const JsonValue& config, std::initializer_list<std::string_v
 
 /// Of the files beside the source, if symbolic links are refused there.
 SourceTreePtr tree_of(const ViewContext& context) {
-  return linkless_tree_of(context.options.no_symlinks ? context.options.source : "",
+  return linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "",
                           context.model.config_file);
 }
 
@@ -130,7 +130,7 @@ void add_model_files(const ViewContext& context, const TargetTable& table,
   for (const std::filesystem::path& path : companions_of(model)) {
     const bool is_config = path == model.config_file;
     const std::string name = is_config ? "config.json" : path.filename().string();
-    files.push_back({directory + "/" + name, is_config && context.options.dequantize
+    files.push_back({directory + "/" + name, is_config && context.options.source.dequantize
                                                  ? dequantized_config(path, tree)
                                                  : std::make_shared<PassedFile>(path, tree)});
   }
@@ -142,11 +142,11 @@ void add_model_files(const ViewContext& context, const TargetTable& table,
   const auto config = config_of(context, tree);
   if (!config) return;
   warn_of_config(context, directory, config->value(), usual_type(table, is_weight),
-                 context.options.dequantize || shows_quantized(table, is_weight));
+                 context.options.source.dequantize || shows_quantized(table, is_weight));
 }
 
 bool states_quantization(const ViewContext& context) {
-  if (context.options.dequantize) return false;
+  if (context.options.source.dequantize) return false;
   const auto config = config_of(context, tree_of(context));
   return config && config->value().find("quantization_config");
 }

@@ -92,7 +92,7 @@ std::optional<std::string> own_common(const ViewContext& context,
                                       std::vector<std::string>& notes) {
   const std::filesystem::path path = directory / kIterationCommon;
   const SourceTreePtr tree =
-      linkless_tree_of(context.options.no_symlinks ? context.options.source : "", path);
+      linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "", path);
   if (path_kind(path, tree) == PathKind::kMissing) return std::nullopt;
   std::string text = read_small_file(path, kMaxStateBytes, tree);
   if (is_common_json(text)) return text;

@@ -102,7 +102,7 @@ void require_one_stage(const TargetTable& target) {
 void require_stated_ranks(const ViewContext& context) {
   constexpr std::string_view kStated = "tp=";
   const std::int64_t ranks = context.target->rank_count();
-  for (const std::string& variable : context.options.maps.variables) {
+  for (const std::string& variable : context.options.source.maps.variables) {
     if (!variable.starts_with(kStated)) continue;
     if (parse_number(std::string_view(variable).substr(kStated.size())) == ranks) continue;
     throw Error(ErrorKind::kUsage, "--map-var " + printable(variable) + ", but the target has " +

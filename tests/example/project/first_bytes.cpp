@@ -8,7 +8,8 @@
 
 int main(int argc, char** argv) try {
   if (argc != 3) return 2;
-  const auto merged = reshardfs::Conversion::open({.source = argv[1], .src_strategy = argv[2]});
+  const auto merged =
+      reshardfs::Conversion::open({.source = {.path = argv[1], .strategy = argv[2]}});
   for (const auto& [path, file, hidden] : merged.files()) {
     if (hidden) continue;
     std::array<std::byte, 4> start{};

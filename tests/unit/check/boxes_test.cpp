@@ -102,7 +102,7 @@ DiffSide side(const std::vector<std::vector<Piece>>& pieces, Replicas replicas =
   }
   return DiffSide(
       std::make_shared<const SourceTable>(box_set(std::move(files), {{"w", kFull}}), std::nullopt),
-      replicas);
+      {.replicas = replicas});
 }
 
 const Piece kWhole{"w", DType::kUInt8, {{0, 0}, {3, 4}}, "abcdefghijkl"};

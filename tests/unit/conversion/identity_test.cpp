@@ -17,13 +17,13 @@ using Json = nlohmann::ordered_json;
 TEST(Identity, HasTheTextThatItAlwaysHad) {
   const test::TempDir directory;
   ConversionOptions options;
-  options.source = "/s\xff";
-  options.src_strategy = directory.write("empty", "");
-  options.dst_sizes = "tp=2";
-  options.src_join = {"a*", "b"};
+  options.source.path = "/s\xff";
+  options.source.strategy = directory.write("empty", "");
+  options.dst_sizes = parse_derivation("tp=2");
+  options.source.join = {"a*", "b"};
   options.prefix = "net_";
   options.unmatched = Unmatched::kReplicate;
-  options.replicas = Replicas::kOwn;
+  options.source.replicas = Replicas::kOwn;
   options.exclude = {"\xc3\xa9\"\\"};
   options.formats = {OutputFormat::kSafetensors, OutputFormat::kCkpt};
   options.casts = {"fp32->bf16"};
@@ -37,13 +37,13 @@ TEST(Identity, HasTheTextThatItAlwaysHad) {
   EXPECT_EQ(steps_identity(options),
             "{\"steps\":\"all\",\"source\":\"/s\xef\xbf\xbd\"," + rest + "}");
   ConversionOptions of_sizes = options;
-  of_sizes.src_sizes = "tp=4";
-  of_sizes.src_strategy.reset();
+  of_sizes.source.sizes = parse_derivation("tp=4");
+  of_sizes.source.strategy.reset();
   EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("src-strategy"), "tp=4");
   of_sizes.stage_layers = {10, 9};
   EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("stage-layers"), "10,9");
   options.weights_only = true;
-  const ConversionSource source{.path = options.source / "rank_0" / "a",
+  const ConversionSource source{.path = options.source.path / "rank_0" / "a",
                                 .bytes = 10,
                                 .mtime_ns = -1,
                                 .ctime_ns = 2,

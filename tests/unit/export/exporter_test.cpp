@@ -32,8 +32,8 @@ std::string text_of(const fs::path& path) {
 class Export : public ::testing::Test {
  protected:
   Export() {
-    conversion_options_.source = kCase / "src";
-    conversion_options_.src_strategy = kCase / "src_strategy.ckpt";
+    conversion_options_.source.path = kCase / "src";
+    conversion_options_.source.strategy = kCase / "src_strategy.ckpt";
     conversion_options_.dst_strategy = kCase / "dst_strategy.ckpt";
     conversion_options_.views = {ViewKind::kRanks};
     options_.directory = directory_.path() / "out";
@@ -154,17 +154,17 @@ TEST_F(Export, ReplacesNoDirectoriesOrLinks) {
 TEST_F(Export, RefusesTheDirectoryOfAnotherConversion) {
   run();
   conversion_options_.exclude = {"nothing*"};
-  conversion_options_.allow_unmatched = true;
+  conversion_options_.source.allow_unmatched = true;
   test::expect_error(ErrorKind::kUsage, {"exclude", "--force"}, [&] { run(); });
   conversion_options_.exclude.clear();
-  conversion_options_.allow_unmatched = false;
+  conversion_options_.source.allow_unmatched = false;
   conversion_options_.dst_strategy.reset();
   test::expect_error(ErrorKind::kUsage, {"dst-strategy", "--force"}, [&] { run(); });
 }
 
 TEST_F(Export, NoticesThatTheSourceHasChanged) {
   fs::copy(kCase / "src", directory_.path() / "src", fs::copy_options::recursive);
-  conversion_options_.source = directory_.path() / "src";
+  conversion_options_.source.path = directory_.path() / "src";
   run();
   EXPECT_EQ(run().kept_files, 8U);
   const fs::path first = *fs::directory_iterator(directory_.path() / "src/rank_0");
@@ -178,7 +178,7 @@ class ExportOfACopy : public Export {
  protected:
   ExportOfACopy() {
     fs::copy(kCase / "src", directory_.path() / "src", fs::copy_options::recursive);
-    conversion_options_.source = directory_.path() / "src";
+    conversion_options_.source.path = directory_.path() / "src";
     first_ = *fs::directory_iterator(directory_.path() / "src/rank_0");
     written_ = fs::last_write_time(first_);
   }
@@ -277,7 +277,7 @@ TEST_F(Export, DoesNotReplaceForeignChecksums) {
 
 TEST_F(Export, StaysApartFromTheSource) {
   fs::copy(kCase / "src", directory_.path() / "src", fs::copy_options::recursive);
-  conversion_options_.source = directory_.path() / "src";
+  conversion_options_.source.path = directory_.path() / "src";
   for (const fs::path& inside : {directory_.path() / "src", directory_.path() / "src/new/out"}) {
     options_.directory = inside;
     test::expect_error(ErrorKind::kUsage, {"inside the source"}, [&] { run(); });

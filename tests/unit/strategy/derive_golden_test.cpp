@@ -65,7 +65,7 @@ class DerivedGolden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DerivedGolden, MeansTheSameAsTheCompiledStrategy) {
   const std::string name = GetParam().name;
-  const Strategy derived = derive_strategy(GetParam().text, source_of(name));
+  const Strategy derived = derive_strategy(parse_derivation(GetParam().text), source_of(name));
   const Strategy compiled = Strategy::load(golden(name) / "dst_strategy.ckpt");
   const std::map<std::string, Shape> shapes = shapes_of(name);
   ASSERT_EQ(derived.stage_count(), compiled.stage_count());
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// A source that cuts nothing says nothing about tp, but its layers can be divided.
 TEST(DerivedGoldenCase, StagesAloneAreTheCompiledOnes) {
-  const Strategy derived = derive_strategy("pp=2", source_of("pp4tp1_to_pp2tp2"));
+  const Strategy derived = derive_strategy(parse_derivation("pp=2"), source_of("pp4tp1_to_pp2tp2"));
   const Strategy compiled = Strategy::load(golden("pp4tp1_to_pp2tp2") / "dst_strategy.ckpt");
   ASSERT_EQ(derived.stage_count(), 2);
   for (std::int64_t stage = 0; stage < 2; ++stage) {
@@ -114,7 +114,7 @@ TEST(DerivedGoldenCase, StagesAloneAreTheCompiledOnes) {
 }
 
 std::string golden_refusal(const std::string& name, const std::string& text) {
-  return refusal_of([&] { derive_strategy(text, source_of(name)); });
+  return refusal_of([&] { derive_strategy(parse_derivation(text), source_of(name)); });
 }
 
 TEST(DerivedGoldenCase, WhatIsAmbiguousIsRefused) {

@@ -32,7 +32,7 @@ Strategy strategy_of(std::vector<StageLayouts> stages) {
 
 /// The layout of the one parameter after the derivation.
 Layout derived(const std::string& text, const Layout& source) {
-  return derive_strategy(text, strategy_of({{{"w", source}}})).stage(0).at("w");
+  return derive_strategy(parse_derivation(text), strategy_of({{{"w", source}}})).stage(0).at("w");
 }
 
 std::string refusal_for(const std::string& text, const Layout& source) {
@@ -106,7 +106,7 @@ TEST(Derivation, WhatIsNotSaidIsTheSourcesButForDp) {
   const Layout source = layout_of({2, 4}, {{0}});
   EXPECT_EQ(derived("dp=1", source), layout_of({4}, {{0}}));
   EXPECT_EQ(derived("pp=1", source), layout_of({4}, {{0}}));
-  EXPECT_EQ(derive_strategy("tp=1", staged({{"a"}, {"b"}})).stage_count(), 2);
+  EXPECT_EQ(derive_strategy(parse_derivation("tp=1"), staged({{"a"}, {"b"}})).stage_count(), 2);
 }
 
 TEST(Derivation, GroupsOfDifferentDeviceMatricesAreCompared) {
@@ -115,7 +115,7 @@ TEST(Derivation, GroupsOfDifferentDeviceMatricesAreCompared) {
                                         {"b", layout_of({2, 2, 2}, {{1, 0}, {}})},
                                         {"c", layout_of({2, 1, 4, 1}, {{2, 1}})},
                                         {"d", layout_of({8}, {{}})}}});
-  const StageLayouts layouts = derive_strategy("tp=2", source).stage(0);
+  const StageLayouts layouts = derive_strategy(parse_derivation("tp=2"), source).stage(0);
   EXPECT_EQ(layouts.at("a"), layout_of({2}, {{0}}));
   EXPECT_EQ(layouts.at("b"), layout_of({2}, {{0}, {}}));
   EXPECT_EQ(layouts.at("c"), layout_of({2}, {{0}}));
@@ -127,7 +127,7 @@ TEST(Derivation, SeveralGroupsAreAmbiguous) {
                                         {"b", layout_of({4, 2}, {{1}})},
                                         {"c", layout_of({4, 2}, {{1}})},
                                         {"d", layout_of({4, 2}, {{1}})}}});
-  EXPECT_EQ(refusal_of([&] { derive_strategy("tp=2", source); }),
+  EXPECT_EQ(refusal_of([&] { derive_strategy(parse_derivation("tp=2"), source); }),
             "its parameters are cut over 2 different axes, so a single tp is "
             "ambiguous (axes are counted from the last, as in tensor maps): axis 0 of the device "
             "matrix [2, 4] "
@@ -136,8 +136,9 @@ TEST(Derivation, SeveralGroupsAreAmbiguous) {
   // The minor axis first is another order of the parts, and a part of an axis another group.
   EXPECT_THAT(refusal_for("tp=2", layout_of({2, 2}, {{0}, {1}})), HasSubstr("2 different axes"));
   EXPECT_THAT(refusal_of([&] {
-                derive_strategy("tp=2", strategy_of({{{"a", layout_of({2, 2}, {{0, 1}})},
-                                                      {"b", layout_of({2, 2}, {{1, 0}})}}}));
+                derive_strategy(parse_derivation("tp=2"),
+                                strategy_of({{{"a", layout_of({2, 2}, {{0, 1}})},
+                                              {"b", layout_of({2, 2}, {{1, 0}})}}}));
               }),
               HasSubstr("axes 0, 1 of the device matrix [2, 2] cuts 'a'"));
 }
@@ -188,7 +189,7 @@ TEST(DerivedOptimizerCut, MayBeSaid) {
 TEST(DerivedOptimizerCut, IsForTheParametersThatHaveItInTheSource) {
   const Strategy source =
       strategy_of({{{"w", layout_of({2, 2}, {{0}})}, {"adam_m.w", layout_of({2, 2}, {{0}}, -1)}}});
-  const StageLayouts layouts = derive_strategy("dp=4,opt=2", source).stage(0);
+  const StageLayouts layouts = derive_strategy(parse_derivation("dp=4,opt=2"), source).stage(0);
   EXPECT_EQ(layouts.at("w").optimizer_shard_size, 0);
   EXPECT_EQ(layouts.at("adam_m.w").optimizer_shard_size, 2);
 }
@@ -220,15 +221,15 @@ TEST(DerivedUnevenCuts, OfMindSporeFilesToo) {
 
 TEST(DerivedStages, AreTheSourcesIfTheirNumberIs) {
   const std::vector<std::vector<std::string>> names{{"a", "x"}, {"b", "layers.0.w"}};
-  EXPECT_EQ(names_of(derive_strategy("dp=4", staged(names))), names);
-  EXPECT_EQ(names_of(derive_strategy("pp=2", staged(names))), names);
+  EXPECT_EQ(names_of(derive_strategy(parse_derivation("dp=4"), staged(names))), names);
+  EXPECT_EQ(names_of(derive_strategy(parse_derivation("pp=2"), staged(names))), names);
 }
 
 TEST(DerivedStages, AreJoined) {
   const Strategy source = staged({{"emb", "l.0.w"}, {"emb", "l.1.w"}, {"head"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=1", source)),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=1"), source)),
               ElementsAre(ElementsAre("emb", "head", "l.0.w", "l.1.w")));
-  EXPECT_FALSE(derive_strategy("pp=1", source).stage_prefixed());
+  EXPECT_FALSE(derive_strategy(parse_derivation("pp=1"), source).stage_prefixed());
 }
 
 TEST(DerivedStages, LayersAreDividedEvenlyAndTheFirstStagesGetMore) {
@@ -236,7 +237,7 @@ TEST(DerivedStages, LayersAreDividedEvenlyAndTheFirstStagesGetMore) {
                                   {"l.2.w", "l.3.w"},
                                   {"l.4.w", "l.5.w"},
                                   {"adam_m.l.10.w", "head", "l.10.w"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=3", source)),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=3"), source)),
               ElementsAre(ElementsAre("adam_m.l.0.w", "emb", "l.0.w", "l.1.w", "l.2.w"),
                           ElementsAre("l.3.w", "l.4.w"),
                           ElementsAre("adam_m.l.10.w", "head", "l.10.w", "l.5.w")));
@@ -244,7 +245,7 @@ TEST(DerivedStages, LayersAreDividedEvenlyAndTheFirstStagesGetMore) {
 
 TEST(DerivedStages, InterleavedSourcesBecomeContiguous) {
   const Strategy source = staged({{"l.0.w", "l.2.w"}, {"l.1.w", "l.3.w"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=4", source)),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=4"), source)),
               ElementsAre(ElementsAre("l.0.w"), ElementsAre("l.1.w"), ElementsAre("l.2.w"),
                           ElementsAre("l.3.w")));
 }
@@ -252,40 +253,41 @@ TEST(DerivedStages, InterleavedSourcesBecomeContiguous) {
 TEST(DerivedStages, SharedParametersStayShared) {
   // Tied embeddings are in the first and the last stage; their optimizer states go with them.
   const Strategy tied = staged({{"adam_v.emb", "emb", "l.0.w"}, {"emb", "l.1.w", "l.2.w"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=3", tied)),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=3"), tied)),
               ElementsAre(ElementsAre("adam_v.emb", "emb", "l.0.w"), ElementsAre("l.1.w"),
                           ElementsAre("adam_v.emb", "emb", "l.2.w")));
   const Strategy everywhere = staged({{"f", "l.0.w"}, {"f", "l.1.w"}, {"f", "l.2.w"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=2", everywhere)),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=2"), everywhere)),
               ElementsAre(ElementsAre("f", "l.0.w", "l.1.w"), ElementsAre("f", "l.2.w")));
 }
 
 TEST(DerivedStages, SharedParametersMustBeCutAlike) {
   const Strategy source =
       strategy_of({{{"emb", layout_of({2}, {{0}, {}})}}, {{"emb", layout_of({2}, {{}, {0}})}}});
-  EXPECT_EQ(refusal_of([&] { derive_strategy("pp=1", source); }),
+  EXPECT_EQ(refusal_of([&] { derive_strategy(parse_derivation("pp=1"), source); }),
             "parameter 'emb': stages 0 and 1 of the source cut it differently: device matrix [2], "
             "tensor map [0, -1]; device matrix [2], tensor map [-1, 0]");
-  EXPECT_EQ(derive_strategy("dp=2", source).stage(1).at("emb").tensor_map, (TensorMap{{}, {0}}));
+  EXPECT_EQ(derive_strategy(parse_derivation("dp=2"), source).stage(1).at("emb").tensor_map,
+            (TensorMap{{}, {0}}));
 }
 
 TEST(DerivedStages, HaveAsManyLayersAsIsWanted) {
   const Strategy source = staged({{"adam_m.l.0.w", "emb", "l.0.w", "l.1.w"}, {"head", "l.2.w"}});
-  EXPECT_THAT(names_of(derive_strategy("pp=3", source, {0, 1, 2})),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=3"), source, {0, 1, 2})),
               ElementsAre(ElementsAre("emb"), ElementsAre("adam_m.l.0.w", "l.0.w"),
                           ElementsAre("head", "l.1.w", "l.2.w")));
-  EXPECT_THAT(names_of(derive_strategy("dp=2", source, {1, 2})),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("dp=2"), source, {1, 2})),
               ElementsAre(ElementsAre("adam_m.l.0.w", "emb", "l.0.w"),
                           ElementsAre("head", "l.1.w", "l.2.w")));
   EXPECT_EQ(refusal_of(
                 [&] {
-                  derive_strategy("pp=3", source, {1, 2});
+                  derive_strategy(parse_derivation("pp=3"), source, {1, 2});
                 },
                 ErrorKind::kUsage),
             "--stage-layers 1,2: 2 numbers for pp=3; give the number of layers of each stage");
   EXPECT_EQ(refusal_of(
                 [&] {
-                  derive_strategy("pp=2", source, {2, 2});
+                  derive_strategy(parse_derivation("pp=2"), source, {2, 2});
                 },
                 ErrorKind::kUsage),
             "--stage-layers 2,2: the sum is 4, but the model has 3 layers");
@@ -296,14 +298,14 @@ TEST(DerivedStages, SharedParametersMustBeCutAlikeWhereLayersMove) {
       strategy_of({{{"emb", layout_of({2}, {{0}, {}})}, {"l.0.w", layout_of({2}, {{0}})}},
                    {{"emb", layout_of({2}, {{}, {0}})}, {"l.1.w", layout_of({2}, {{0}})}}});
   EXPECT_THAT(refusal_of([&] {
-                derive_strategy("tp=2", source, {0, 2});
+                derive_strategy(parse_derivation("tp=2"), source, {0, 2});
               }),
               HasSubstr("cut it differently"));
 }
 
 std::string stage_refusal(const std::string& text,
                           const std::vector<std::vector<std::string>>& names) {
-  return refusal_of([&] { derive_strategy(text, staged(names)); });
+  return refusal_of([&] { derive_strategy(parse_derivation(text), staged(names)); });
 }
 
 TEST(DerivedStages, AreRefusedWhereAPlaceIsUnknown) {
@@ -322,13 +324,13 @@ TEST(DerivedStages, AreRefusedWhereAPlaceIsUnknown) {
 }
 
 TEST(DerivedStages, LayersOfOneStageCanBeDividedIfThereIsNothingElse) {
-  EXPECT_THAT(names_of(derive_strategy("pp=2", staged({{"l.0.w", "l.1.w"}}))),
+  EXPECT_THAT(names_of(derive_strategy(parse_derivation("pp=2"), staged({{"l.0.w", "l.1.w"}}))),
               ElementsAre(ElementsAre("l.0.w"), ElementsAre("l.1.w")));
 }
 
 TEST(DerivedStrategy, StartsAtStageZero) {
   const Strategy source({{{"w", layout_of({4}, {{0}})}}}, 3, false);
-  EXPECT_EQ(derive_strategy("tp=2", source).first_stage(), 0);
+  EXPECT_EQ(derive_strategy(parse_derivation("tp=2"), source).first_stage(), 0);
 }
 
 }  // namespace

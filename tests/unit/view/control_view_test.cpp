@@ -22,8 +22,8 @@ const std::filesystem::path kCase = std::filesystem::path(RESHARDFS_GOLDEN_DIR) 
 
 ConversionOptions options() {
   ConversionOptions options;
-  options.source = kCase / "src";
-  options.src_strategy = kCase / "src_strategy.ckpt";
+  options.source.path = kCase / "src";
+  options.source.strategy = kCase / "src_strategy.ckpt";
   options.dst_strategy = kCase / "dst_strategy.ckpt";
   options.prefix = "ckpt_";
   options.unmatched = Unmatched::kSource;

@@ -26,7 +26,7 @@ std::vector<std::string> shown(const std::vector<std::string>& names,
   const auto whole = std::make_shared<const TargetTable>(source, std::nullopt, TargetOptions{});
   ConversionOptions options;
   options.views = {ViewKind::kHuggingFace};
-  options.state_prefixes = state_prefixes;
+  options.source.state_prefixes = state_prefixes;
   const std::vector<OutputFormat> formats;
   const std::vector<Rank> ranks{Rank()};
   std::vector<std::string> warnings;

@@ -43,8 +43,8 @@ class Tensors : public testing::Test {
               record("scale", {}, "Float32", counting_bytes(4)) +
               record("empty", {0, 3}, "Float32", "") + record("text", {0}, "str", "abcd"));
     }
-    options_.source = directory_.path() / "ckpt";
-    options_.src_join = {"w"};
+    options_.source.path = directory_.path() / "ckpt";
+    options_.source.join = {"w"};
     options_.dst_strategy = directory_.write("to.toml",
                                              "[devices]\naxes = [\"tp=2\"]\n[[rule]]\nmatch = "
                                              "[\"w\"]\ncut = [\"\", \"tp\", \"\"]\n");
@@ -142,7 +142,7 @@ TEST_F(Tensors, HaveBoxesOfFewColumns) {
     const std::string bytes = counting_bytes(static_cast<std::size_t>(kMany * width));
     const auto file = directory_.write("wide.ckpt", record("w", {kMany, width}, "UInt8", bytes));
     ConversionOptions options;
-    options.source = file;
+    options.source.path = file;
     const Tensor box = Conversion::open(options).whole_tensors().at("w").box({3, 7}, {290, 12});
     std::string expected;
     for (std::int64_t row = 3; row < 290; ++row) {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/words/source_request.h"
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "reshardfs/error.h"
+
+#include "cli/options/table.h"
+#include "cli/options/value_checks.h"
+#include "cli/words/shared_words.h"
+#include "conversion/auto_map.h"
+#include "conversion/option_words.h"
+#include "conversion/source_words.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kOfSource = "src-";
+
+/// The option of a side ("a-step", "a-join"), or else that of both sides; empty: the command has
+/// none.
+std::string option_for(const Given& given, std::string_view name, const std::string& side) {
+  if (!side.empty()) {
+    std::string_view own = name;
+    if (own.starts_with(kOfSource)) own.remove_prefix(kOfSource.size());
+    std::string of_side = side + std::string(own);
+    if (find_option(given.command(), of_side) != nullptr) return of_side;
+  }
+  return find_option(given.command(), name) == nullptr ? std::string() : std::string(name);
+}
+
+void read_plain(const Given& given, const std::string& option, const SourceField& field,
+                SourceRequest& request) {
+  std::visit(
+      [&](auto member) {
+        auto& value = request.*member;
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, bool>) {
+          value = given.flag(option);
+        } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+          if (const std::string text = given.text(option); !text.empty()) {
+            value = absolute_location(text);
+          }
+        } else if constexpr (std::is_same_v<Value, std::string>) {
+          value = given.text(option);
+        } else {
+          value = given.texts(option);
+        }
+      },
+      field);
+}
+
+/// An existing file wins over a text that could be sizes.
+void read_strategy(const Given& given, const std::string& option, SourceRequest& request) {
+  const std::string text = given.text(option);
+  if (is_sizes_word(text)) {
+    request.sizes = parse_derivation(text);
+    return;
+  }
+  if (!is_url(text) && !std::filesystem::exists(text)) refuse_sizes_without_equals(option, text);
+  request.strategy = existing_path(given, option);
+}
+
+/// @throws Error kUsage for a configuration that nothing uses.
+void require_use_of_config(const Given& given, const SourceRequest& request) {
+  const bool is_used = !request.maps.maps.empty() || request.dequantize || !request.sizes.empty();
+  // A conversion has other uses for it, too, and judges for itself.
+  const bool judges = (given.command().bit & commands::kConversions) != 0;
+  if (is_used || judges || request.maps.model_config.empty()) return;
+  const std::string option = "--" + request.side + "m";
+  throw Error(ErrorKind::kUsage, option + "odel-config without " + option + "ap")
+      .hint("give the map whose sizes the configuration states");
+}
+
+}  // namespace
+
+SourceRequest set_request(const Given& given, std::filesystem::path path, const std::string& side) {
+  SourceRequest request;
+  request.path = std::move(path);
+  request.side = side;
+  for (const SourceOption& option : plain_source_options()) {
+    const std::string name = option_for(given, option.name, side);
+    if (!name.empty()) read_plain(given, name, option.field, request);
+  }
+  return request;
+}
+
+SourceRequest source_request(const Given& given, std::filesystem::path path,
+                             const std::string& side) {
+  SourceRequest request = set_request(given, std::move(path), side);
+  if (const auto name = option_for(given, "src-strategy", side); !name.empty()) {
+    read_strategy(given, name, request);
+  }
+  if (const auto name = option_for(given, "replicas", side); !name.empty()) {
+    request.replicas = given.word(name, kReplicasWords);
+  }
+  if (!option_for(given, "map-var", side).empty()) request.maps = model_maps(given, side);
+  if (find_option(given.command(), side + "map") != nullptr) require_use_of_config(given, request);
+  settle_auto_map(request);
+  return request;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/source_opening.h"
+
+#include <utility>
+
+#include "checkpoint/source_links.h"
+#include "conversion/sized_source.h"
+#include "format/encrypted/encrypted.h"
+
+namespace reshardfs {
+
+CheckpointOptions set_options(const SourceRequest& request) {
+  CheckpointOptions options;
+  options.pattern = request.pattern;
+  options.step = request.step;
+  options.check_crc = request.check_crc;
+  options.decryption = Decryption::load_if_named(request.dec_key_file, request.dec_mode);
+  options.no_symlinks = request.no_symlinks;
+  options.prefix = request.prefix;
+  options.state_key = request.state_key;
+  options.dequantize = request.dequantize;
+  options.model_config = request.maps.model_config;
+  if (request.side.empty()) return options;
+  options.prefix_option = "--" + request.side + "prefix";
+  options.state_key_option = "--" + request.side + "state-key";
+  return options;
+}
+
+std::filesystem::path linkless_root(const SourceRequest& request) {
+  return request.no_symlinks ? request.path : "";
+}
+
+SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strategy)
+    : request_(request),
+      strategy_(std::move(strategy)),
+      listed_(listed_once(request.path, {}).listed),
+      maps_(request.maps, request.path, linkless_root(request), listed_) {
+  maps_.require_shared_values(request.replicas);
+}
+
+StrategyInput SourceOpening::read_strategy(const SourceRequest& request) {
+  return StrategyInput(request.strategy, {}, linkless_root(request));
+}
+
+const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
+  CheckpointOptions options = set_options(request_);
+  options.listed = listed_;
+  take_set(std::make_shared<const CheckpointSet>(CheckpointSet::open(request_.path, options)));
+  return set_;
+}
+
+void SourceOpening::take_set(std::shared_ptr<const CheckpointSet> set) {
+  set_ = std::move(set);
+  if (request_.sizes.empty()) return;
+  strategy_ = StrategyInput(sized_source(request_.sizes, *set_, maps_), request_.sizes.text);
+}
+
+bool SourceOpening::allows_unmatched() const {
+  const auto ranks = strategy_.source_ranks();
+  return request_.allow_unmatched || (ranks && lacks_a_stage(*set_, *ranks));
+}
+
+void SourceOpening::add_unmatched(const std::vector<std::string>& names,
+                                  UnmatchedOptions& unmatched) const {
+  unmatched.add_globs("--src-join", request_.join, names);
+}
+
+SourceTableResult SourceOpening::lay_out(const NameTaker& needed) {
+  strategy_.allow_unmatched(request_.allow_unmatched);
+  return source_table(set_, strategy_, {request_.join, needed, request_.state_prefixes});
+}
+
+SourceTableResult SourceOpening::lay_out_unread(const NameTaker& needed) {
+  strategy_.allow_unmatched(request_.allow_unmatched);
+  SourceTableResult result;
+  result.table = std::make_shared<const SourceTable>(set_, strategy_.for_source(*set_, needed),
+                                                     request_.join, needed);
+  result.unmatched = strategy_.take_warnings();
+  return result;
+}
+
+StatedLayouts SourceOpening::state_layouts(const NameTaker& needed, bool allows_unmatched,
+                                           std::vector<std::string>& warnings) {
+  strategy_.allow_unmatched(allows_unmatched);
+  StatedLayouts stated = stated_layouts(*set_, strategy_.for_source(*set_, needed), request_.join);
+  for (std::string& line : strategy_.take_warnings()) warnings.push_back(std::move(line));
+  return stated;
+}
+
+MappedSourceOptions SourceOpening::mapped_options() const {
+  MappedSourceOptions options;
+  options.source_has_rules = strategy_.is_rules();
+  options.state_prefixes = request_.state_prefixes;
+  return options;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The one way from what the user says of a source to its parameters. All commands take it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reshardfs/source_request.h"
+
+#include "base/unmatched_options.h"
+#include "checkpoint/checkpoint_set.h"
+#include "conversion/model_maps.h"
+#include "conversion/source_input.h"
+#include "conversion/strategy_input.h"
+#include "plan/source/strategy_catalogue.h"
+
+namespace reshardfs {
+
+/// How a request's set is opened.
+/// @throws Error kMissing, kIo or kBadInput for the key file.
+CheckpointOptions set_options(const SourceRequest& request);
+
+/// The source if symbolic links below it are refused; otherwise empty.
+std::filesystem::path linkless_root(const SourceRequest& request);
+
+/// Step by step, in the order in which mistakes are best told.
+class SourceOpening {
+ public:
+  /// Reads strategy and maps first: they are small, and a wrong one is the most likely mistake.
+  /// @param request stays.
+  /// @throws errors of StrategyInput and ModelMaps.
+  explicit SourceOpening(const SourceRequest& request)
+      : SourceOpening(request, read_strategy(request)) {}
+  /// @param strategy of read_strategy().
+  SourceOpening(const SourceRequest& request, StrategyInput strategy);
+
+  /// The strategy that is a file; that of sizes follows from the set.
+  static StrategyInput read_strategy(const SourceRequest& request);
+
+  const ModelMaps& maps() const noexcept { return maps_; }
+  /// Once the set is there, that of sizes, too.
+  const StrategyInput& strategy() const noexcept { return strategy_; }
+
+  /// @throws errors of CheckpointSet::open(), and of sized_source().
+  const std::shared_ptr<const CheckpointSet>& open_set();
+  /// The same with a set that is open.
+  void take_set(std::shared_ptr<const CheckpointSet> set);
+  const std::shared_ptr<const CheckpointSet>& set() const noexcept { return set_; }
+
+  /// Whether options may select nothing: they are allowed to, or files of a pipeline stage are
+  /// missing.
+  bool allows_unmatched() const;
+  /// Adds the options of the request that select none of the names in the set.
+  void add_unmatched(const std::vector<std::string>& names, UnmatchedOptions& unmatched) const;
+
+  /// The names of the set that need a layout if `takes` selects what is shown: through a map, other
+  /// tensors may need what has the name that is not wanted.
+  NameTaker needed(const NameTaker& takes) const { return maps_.empty() ? takes : NameTaker(); }
+
+  /// The parameters of the set. Reads tensors' bytes where rules leave a parameter open. To be
+  /// called once, as lay_out_unread().
+  /// @param needed see needed().
+  /// @throws errors of source_table().
+  SourceTableResult lay_out(const NameTaker& needed);
+  /// The same without reading data: what no rule takes has no layout.
+  SourceTableResult lay_out_unread(const NameTaker& needed);
+
+  /// For who looks at each file by itself: what lays parameters out, without a table of them. To be
+  /// called once, in place of lay_out().
+  /// @param allows_unmatched of rules.
+  /// @param warnings gets their lines.
+  StatedLayouts state_layouts(const NameTaker& needed, bool allows_unmatched,
+                              std::vector<std::string>& warnings);
+
+  /// Of maps.apply(): see there.
+  MappedSourceOptions mapped_options() const;
+
+ private:
+  const SourceRequest& request_;
+  StrategyInput strategy_;
+  SourceTreePtr listed_;
+  ModelMaps maps_;
+  std::shared_ptr<const CheckpointSet> set_;
+};
+
+}  // namespace reshardfs
