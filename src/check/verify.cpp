@@ -78,6 +78,7 @@ class Verification {
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
   void hint_at_strategy();
+  void require_any() const;
   void report_missing();
   void state_completeness(const VerifyContext& context);
   void report_open_extents();
@@ -365,6 +366,17 @@ void Verification::hint_at_strategy() {
       "--src-strategy");
 }
 
+/// @throws Error kUsage if there is nothing to find a fault in: that is no good set.
+void Verification::require_any() const {
+  if (!parameters_.empty() || !report_.problems.empty()) return;
+  Error error(ErrorKind::kUsage, options_.source.state_key.empty()
+                                     ? "has no parameter to verify"
+                                     : "has no tensor below the key '" +
+                                           printable(options_.source.state_key) +
+                                           "' of --state-key");
+  throw error.in_file(options_.source.path.string());
+}
+
 /// What names, an index or config.json state, and no file has.
 void Verification::report_missing() {
   const Completeness& statement = report_.completeness;
@@ -471,6 +483,7 @@ VerifyReport Verification::run() {
   }
   check_files();
   check_parameters(context);
+  require_any();
   state_completeness(context);
   report_open_extents();
   verify_maps(opening, strategy_, options_, progress_, report_);

@@ -10,6 +10,7 @@
 
 #include "base/process/parallel.h"
 #include "checkpoint/indexes/index_reader.h"
+#include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/series.h"
@@ -111,6 +112,8 @@ Discovery FileChoice::choose() {
     for (std::string& warning : described->warnings) {
       report_.warnings.push_back(std::move(warning));
     }
+    note_neighbours(options_.source.path, checkpoint_,
+                    source_tree(options_.source.path, checkpoint_), {}, *described);
     return std::move(*described);
   }
   SourceFiles files = find_source_files(options_.source.path, checkpoint_);
@@ -124,7 +127,10 @@ Discovery FileChoice::choose() {
   out_.step = choose_step(by_rank);
   for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
   note_unfinished(files.found);
-  out_.completeness = state_names(out_.files, options_.source.path);
+  const std::filesystem::path& source = options_.source.path;
+  out_.completeness = state_names(out_.files, source);
+  note_neighbours(source, checkpoint_, source_tree(source, checkpoint_),
+                  {files.pattern.empty(), {}}, out_);
   return std::move(out_);
 }
 
@@ -257,6 +263,9 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   const CheckpointOptions checkpoint =
       listed_once(options.source.path, set_options(options.source));
   settled_source(options.source.path);  // for its errors: the path is settled
+  if (auto warning = unfinished_download(options.source.path)) {
+    report.warnings.push_back(std::move(*warning));
+  }
   Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
   Failures failures;
@@ -274,7 +283,8 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   }
   out.empty_ranks.assign(empty.begin(), empty.end());
   check_places(found, files, report);
-  take_places(found.places, files);
+  const std::vector<std::string> elsewhere = take_places(found.places, files);
+  if (!elsewhere.empty()) report.warnings.push_back(in_two_files(elsewhere));
   if (auto warning = newer_than_table(found, files)) {
     report.warnings.push_back(std::move(*warning));
   }

@@ -343,11 +343,8 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   set.notes_ = std::move(found.notes);
   for (std::string& note : notes_of(saved, options)) set.notes_.push_back(std::move(note));
   set.beside_ = std::move(saved);
-  if (!elsewhere.empty()) {
-    set.notes_.push_back("in two files, and taken from the one that the index names: " +
-                         name_list(elsewhere));
-  }
   set.warnings_ = std::move(found.warnings);
+  if (!elsewhere.empty()) set.warnings_.push_back(in_two_files(elsewhere));
   if (auto warning = newer_than_table(found, set.files_)) {
     set.warnings_.push_back(std::move(*warning));
   }

@@ -9,6 +9,7 @@
 
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/set_format.h"
+#include "checkpoint/side_files.h"
 #include "checkpoint/source_links.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
@@ -44,6 +45,15 @@ bool has_source_files(const fs::path& directory) {
   } catch (const Error&) {
     return false;
   }
+}
+
+/// Whether a file that may have weights lies in it.
+bool has_model_file(const fs::path& directory) {
+  const std::vector<DirectoryEntry> entries = list_directory(directory);
+  return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& entry) {
+    return entry.is_regular && has_checkpoint_name(entry.name) && !has_no_weights(entry.name) &&
+           begins_like_checkpoint(directory / entry.name, nullptr);
+  });
 }
 
 }  // namespace
@@ -91,7 +101,7 @@ bool is_checkpoint(const fs::path& path) noexcept {
       case PathKind::kMissing:
         return false;
       case PathKind::kDirectory:
-        return has_source_files(path) || !checkpoint_files_in(path, nullptr, 1).empty();
+        return has_source_files(path) || has_model_file(path);
       case PathKind::kOther:
         return fs::is_regular_file(path) && begins_like_checkpoint(path, nullptr);
     }

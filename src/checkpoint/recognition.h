@@ -13,7 +13,7 @@
 namespace reshardfs {
 
 /// Whether a path is a file that begins like a checkpoint, or a directory that contains a source's
-/// files. False if it cannot be read.
+/// files, and not only files without weights (see side_files.h). False if it cannot be read.
 bool is_checkpoint(const std::filesystem::path& path) noexcept;
 
 /// The names of checkpoint files directly in a directory, ascending. Returns at most `most`,

@@ -4,6 +4,7 @@
 /// and not read is in foreign_kinds.h.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -35,6 +36,8 @@ struct SetFormat {
   std::string_view signs;
   /// Whether --state-key selects in it. If not, it has the model's own names alone.
   bool takes_state_key = true;
+  /// Names of its files that no index or table lists, as shell patterns; see neighbours.h.
+  std::array<std::string_view, 2> own{};
 };
 
 std::span<const SetFormat> set_formats();

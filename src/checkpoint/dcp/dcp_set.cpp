@@ -240,13 +240,28 @@ std::optional<Discovery> discover_dcp(const fs::path& directory, const Checkpoin
 namespace {
 
 /// Directories in which programs keep a distributed checkpoint beside files of their own:
-/// accelerate, and NeMo 2.
-constexpr std::array<std::string_view, 2> kInner{"pytorch_model_fsdp_0", "weights"};
+/// accelerate, NeMo 2 and NeMo RL, and verl with Megatron.
+constexpr std::array<std::string_view, 3> kInner{"pytorch_model_fsdp_0", "weights", "dist_ckpt"};
+
+/// "iter_0000000" in a directory, if it is the only one: NeMo RL saves one, without a tracker.
+std::optional<fs::path> only_iter_in(const fs::path& directory, const SourceTreePtr& tree) {
+  if (path_kind(directory, tree) != PathKind::kDirectory) return std::nullopt;
+  if (path_kind(directory / kIterationTracker, tree) != PathKind::kMissing) return std::nullopt;
+  std::optional<fs::path> only;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (!entry.is_directory || !parse_iter_directory(entry.name)) continue;
+    if (only) return std::nullopt;
+    only = directory / entry.name;
+  }
+  return only;
+}
 
 std::optional<fs::path> inner_of(const fs::path& directory, const SourceTreePtr& tree) {
   for (const std::string_view name : kInner) {
     const fs::path inner = directory / name;
     if (path_kind(inner / kTable, tree) == PathKind::kOther) return inner;
+    const auto iter = only_iter_in(inner, tree);
+    if (iter && path_kind(*iter / kTable, tree) == PathKind::kOther) return iter;
   }
   return std::nullopt;
 }
@@ -260,7 +275,8 @@ std::optional<Discovery> discover_inner_dcp(const fs::path& directory,
   if (!inner) return std::nullopt;
   if (options.step != kLatestStep) throw no_steps(directory);
   Discovery out = read_tables(*inner, find_tables(*inner, tree), tree, options.state_key);
-  out.notes.push_back("using " + printable(inner->filename().string()) + " in it");
+  out.notes.push_back("using " + printable(inner->lexically_relative(directory).string()) +
+                      " in it");
   return out;
 }
 

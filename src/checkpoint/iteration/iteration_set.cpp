@@ -49,7 +49,10 @@ bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
 std::optional<StepDirectories> find_iterations(const std::filesystem::path& directory,
                                                const SourceTreePtr& tree, bool needs_tracker) {
   constexpr StepNames kNames{parse_iteration_directory, {}};
-  if (auto found = list_steps(directory, kNames, tree, needs_tracker)) return found;
+  if (auto found = list_steps(directory, kNames, tree, needs_tracker)) {
+    if (!found->directories.empty() || list_directory(directory, tree).size() == 1) return found;
+    return std::nullopt;  // the tracker is of another program, which keeps its steps elsewhere
+  }
   const std::filesystem::path below = directory / kOutput;
   if (path_kind(below, tree) != PathKind::kDirectory) return std::nullopt;
   auto found = list_steps(below, kNames, tree, needs_tracker);
@@ -121,13 +124,12 @@ class StepReader {
     for (std::size_t i = 0; i < metadata->files.size(); ++i) {
       if (catalogue->file_ranks()[i]) numbers[metadata->files[i]] = i;
     }
-    std::vector<std::string> unlisted;
     std::vector<std::string> doubtful;
     for (const DirectoryEntry& entry : entries_) {
       if (!is_file_of_tensors(entry)) continue;
       const auto known = numbers.find(entry.name);
       if (known == numbers.end()) {
-        (parse_iteration_file(entry.name) ? doubtful : unlisted).push_back(entry.name);
+        if (parse_iteration_file(entry.name)) doubtful.push_back(entry.name);
         continue;
       }
       add(entry, *catalogue->file_ranks()[known->second]);
@@ -147,10 +149,6 @@ class StepReader {
     if (!missing.empty()) {
       out_.notes.push_back("missing, though " + metadata_name +
                            " names them: " + name_list(missing));
-    }
-    if (!unlisted.empty()) {
-      out_.notes.push_back("ignored, because " + metadata_name +
-                           " does not name them: " + name_list(unlisted));
     }
     if (!doubtful.empty()) {
       out_.completeness.doubts.push_back("not read, because " + metadata_name +

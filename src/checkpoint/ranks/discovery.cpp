@@ -12,11 +12,11 @@
 #include "base/rank_list.h"
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
+#include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/meta_json.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
-#include "checkpoint/series/step_sets.h"
 #include "checkpoint/series/steps.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
@@ -180,14 +180,6 @@ void note_missing_ranks(const SourceFiles& source, Discovery& out) {
                       " missing: no file there matches " + printable(source.pattern));
 }
 
-void warn_of_steps_beside(const std::filesystem::path& source, const SourceTreePtr& tree,
-                          Discovery& out) {
-  const std::vector<std::string> steps = steps_beside_model(source, tree);
-  if (steps.empty()) return;
-  out.warnings.push_back("the steps in this directory are not read: choose one with --step: " +
-                         join_steps(steps));
-}
-
 }  // namespace
 
 SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options) {
@@ -234,16 +226,14 @@ SourceFiles find_source_files(const std::filesystem::path& source,
 
 namespace {
 
-/// @param options of which the listings are kept.
-Discovery discover_listed(const std::filesystem::path& source, const CheckpointOptions& options) {
-  if (auto described = discover_described_set(source, options)) return std::move(*described);
-  SourceFiles files = find_source_files(source, options);
+/// The set in files of ranks or of a whole model.
+Discovery discover_files(const std::filesystem::path& source, const CheckpointOptions& options,
+                         SourceFiles files) {
   Discovery out;
   out.series = files.series;
   out.notes = std::move(files.notes);
   out.warnings = std::move(files.warnings);
   if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
-  if (files.pattern.empty()) warn_of_steps_beside(source, source_tree(source, options), out);
   if ((files.name_map || files.is_whole) && options.step != kLatestStep) throw no_steps(source);
   if (files.name_map) {
     out.files = std::move(files.found.files);
@@ -270,8 +260,27 @@ Discovery discover_listed(const std::filesystem::path& source, const CheckpointO
 
 }  // namespace
 
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
-  return discover_listed(source, listed_once(source, options));
+NeighbourHints neighbour_hints(const SourceFiles& files) {
+  NeighbourHints hints{files.pattern.empty(), {}};
+  if (files.name_map) {
+    hints.named = files.name_map->beside;
+    const std::vector<std::string>& indexes = files.name_map->other_indexes;
+    hints.named.insert(hints.named.end(), indexes.begin(), indexes.end());
+  }
+  return hints;
+}
+
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
+  const CheckpointOptions options = listed_once(source, given);
+  if (auto described = discover_described_set(source, options)) {
+    note_neighbours(source, options, source_tree(source, options), {}, *described);
+    return std::move(*described);
+  }
+  SourceFiles files = find_source_files(source, options);
+  const NeighbourHints hints = neighbour_hints(files);
+  Discovery out = discover_files(source, options, std::move(files));
+  note_neighbours(source, options, source_tree(source, options), hints, out);
+  return out;
 }
 
 }  // namespace reshardfs

@@ -22,8 +22,8 @@
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
+#include "checkpoint/side_files.h"
 #include "checkpoint/whole/counted_name.h"
-#include "checkpoint/whole/lora_adapter.h"
 #include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -87,11 +87,11 @@ std::string pattern_of(const std::vector<std::string>& names) {
 }
 
 /// Files that are no rank's, as of a run on one device: which of them is meant, only the user
-/// knows.
+/// knows. Says nothing of files without weights alone.
 void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   constexpr std::size_t kMost = 100;
   const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);
-  if (names.empty()) return;
+  if (std::all_of(names.begin(), names.end(), has_no_weights)) return;
   const std::string pattern = pattern_of(names);
   const std::string count = names.size() > kMost ? "more than " + counted(kMost, "checkpoint")
                                                  : counted(names.size(), "checkpoint");
@@ -101,6 +101,13 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
       .hint(std::string(names.size() == 1 ? "name it" : "name one") +
             ", or give the pattern of a file for each rank with --src-pattern" +
             (pattern.empty() ? ", for example 'net_{rank}.ckpt'" : " '" + pattern + "'"));
+}
+
+/// @throws Error kMissing if the directory has files of the optimizer or the like, and no model.
+void refuse_without_weights(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  constexpr std::size_t kMost = 100;
+  const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost);
+  if (!names.empty()) throw without_weights(root, names, tree).needs(Need::kSource);
 }
 
 /// For a directory that has nothing that is known.
@@ -200,7 +207,6 @@ void require_each_mlx_number(const std::filesystem::path& root,
 std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
                                               const SourceTreePtr& tree) {
   std::map<std::string, std::vector<std::string>> series;
-  std::vector<std::string> others;
   for (const DirectoryEntry& entry : visible_entries(root, tree)) {
     const bool is_model = entry.name.ends_with(kSafetensorsSuffix) || has_torch_name(entry.name);
     if (!entry.is_regular || !is_model) continue;
@@ -209,8 +215,6 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
       series[name->before + "*" + name->after].push_back(entry.name);
     } else if (is_mlx_name(entry.name)) {
       series["weights.*" + std::string(kSafetensorsSuffix)].push_back(entry.name);
-    } else {
-      others.push_back(entry.name);
     }
   }
   if (series.empty() || (series.size() == 1 && series.begin()->second.size() == 1 &&
@@ -236,10 +240,6 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
   source.is_whole = true;
   source.notes.push_back("using the " + counted(files.size(), "file") + " " + name +
                          " as one whole model");
-  if (!others.empty()) {
-    source.warnings.push_back("not read, because " + name +
-                              " does not count them: " + name_list(others));
-  }
   return source;
 }
 
@@ -254,22 +254,6 @@ bool has_recounted(const std::filesystem::path& root, const NameMapDirectory& ma
     const auto name = parse_counted_name(entry.name);
     return entry.is_regular && name && name->before == listed->before;
   });
-}
-
-/// Also where the index is left from another save: the files of the directory then count each
-/// other.
-std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
-                                                  const SourceTreePtr& tree) {
-  auto map = find_name_map(root, tree);
-  if (!map) return std::nullopt;
-  if (map->is_stale && has_recounted(root, *map, tree)) {
-    if (auto counted_parts = find_counted_parts(root, tree)) {
-      counted_parts->warnings.push_back(printable(map->map_file.filename().string()) +
-                                        " is not used: none of the files that it names is here");
-      return counted_parts;
-    }
-  }
-  return take_name_map(std::move(*map), tree);
 }
 
 /// The model's files beside which Hugging Face's Trainer and others save their own with torch.save.
@@ -288,20 +272,41 @@ std::vector<std::string> torch_files(const std::vector<DirectoryEntry>& entries)
   return names;
 }
 
-/// @param names of all files of torch.save, of which the first of `chosen` is taken.
-SourceFiles take_torch_file(const std::filesystem::path& root,
-                            const std::vector<DirectoryEntry>& entries,
-                            std::vector<std::string> names, const std::string& chosen,
-                            const SourceTreePtr& tree) {
+SourceFiles take_file(const std::filesystem::path& root, const std::vector<DirectoryEntry>& entries,
+                      const std::string& chosen, const SourceTreePtr& tree) {
   const std::filesystem::path path = root / chosen;
   SourceFiles source = take_one_file(path, "");
   source.warnings = unfinished_files(root, entries, path.extension().string());
   note_link(path, tree, source);
   source.found.files.front().tree = tree;
-  std::erase(names, chosen);
-  source.notes.push_back("using " + printable(chosen) +
-                         (names.empty() ? "" : ", and not " + name_list(names)));
+  source.notes.push_back("using " + printable(chosen));
   return source;
+}
+
+/// The file that an index of this name stands for where the model was saved again in one file:
+/// "model.safetensors" for "model.safetensors.index.json".
+std::string whole_name_of(const std::string& index) {
+  return index.substr(0, index.find(".index"));
+}
+
+/// Also where the index is left from another save: the model was then saved again, in files that
+/// count each other or in one.
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
+                                                  const SourceTreePtr& tree) {
+  auto map = find_name_map(root, tree);
+  if (!map) return std::nullopt;
+  if (!map->is_stale) return take_name_map(std::move(*map), tree);
+  const std::string index = map->map_file.filename().string();
+  std::optional<SourceFiles> saved_again;
+  if (has_recounted(root, *map, tree)) saved_again = find_counted_parts(root, tree);
+  const std::string whole = whole_name_of(index);
+  if (!saved_again && path_kind(root / whole, tree) == PathKind::kOther) {
+    saved_again = take_file(root, visible_entries(root, tree), whole, tree);
+  }
+  if (!saved_again) return take_name_map(std::move(*map), tree);
+  saved_again->warnings.push_back(printable(index) +
+                                  " is not used: none of the files that it names is here");
+  return saved_again;
 }
 
 /// The model that a trainer saves with torch.save, where there is no file of another format.
@@ -312,15 +317,24 @@ std::optional<SourceFiles> find_torch_model(const std::filesystem::path& root,
   std::vector<std::string> models;
   std::copy_if(names.begin(), names.end(), std::back_inserter(models), is_torch_model);
   if (models.size() != 1) return std::nullopt;
-  return take_torch_file(root, entries, names, models.front(), tree);
+  return take_file(root, entries, models.front(), tree);
 }
 
+/// The only file that can be the model: one with weights, beside none of another format.
 std::optional<SourceFiles> find_only_torch_file(const std::filesystem::path& root,
                                                 const SourceTreePtr& tree) {
   const std::vector<DirectoryEntry> entries = visible_entries(root, tree);
   const std::vector<std::string> names = torch_files(entries);
-  if (names.size() != 1) return std::nullopt;
-  return take_torch_file(root, entries, names, names.front(), tree);
+  if (names.size() != 1 || has_no_weights(names.front())) return std::nullopt;
+  const auto formats = input_formats();
+  const bool has_others = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+    const std::filesystem::path extension = std::filesystem::path(entry.name).extension();
+    return entry.is_regular && std::any_of(formats.begin(), formats.end(), [&](const auto& format) {
+             return extension == format.extension;
+           });
+  });
+  if (has_others) return std::nullopt;
+  return take_file(root, entries, names.front(), tree);
 }
 
 /// A directory as a model is published in: one safetensors file, whatever else is there.
@@ -331,22 +345,12 @@ std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
   for (const DirectoryEntry& entry : entries) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
-  // A model, and an adapter of it: the directory stands for the model.
-  std::string adapter;
-  const auto found = std::find_if(names.begin(), names.end(), is_adapter_file);
-  if (names.size() == 2 && found != names.end()) {
-    adapter = *found;
-    names.erase(found);
+  // Beside an adapter or the optimizer's states, the directory stands for the model.
+  if (names.size() > 1) {
+    std::erase_if(names, [](const auto& name) { return side_file(name) != SideFile::kNone; });
   }
   if (names.size() != 1) return std::nullopt;
-  SourceFiles source = take_one_file(root / names.front(), "");
-  source.warnings = unfinished_files(root, entries, kSafetensorsSuffix);
-  note_link(root / names.front(), tree, source);
-  source.found.files.front().tree = tree;
-  source.notes.push_back(
-      adapter.empty() ? "using the only safetensors file, " + printable(names.front())
-                      : "using " + printable(names.front()) + ", and not the adapter " + adapter);
-  return source;
+  return take_file(root, entries, names.front(), tree);
 }
 
 void note_choice(const std::filesystem::path& root, std::string_view known, SourceFiles& source) {
@@ -407,6 +411,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
         .needs(Need::kSource)
         .hint("give " + printable(below->string()) + " as the source");
   }
+  refuse_without_weights(root, tree);
   if (list_directory(root, tree).empty()) {
     throw Error(ErrorKind::kMissing, "is an empty directory")
         .in_file(root.string())

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <string>
@@ -12,6 +13,8 @@
 #include "reshardfs/error.h"
 
 #include "base/text/numbers.h"
+#include "base/text/text.h"
+#include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
@@ -23,27 +26,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "500" for "checkpoint-500".
-std::optional<std::string> step_of_folder(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kBeginnings{"checkpoint", "step", "epoch",
-                                                        "global_step"};
-  for (const std::string_view beginning : kBeginnings) {
-    if (!name.starts_with(beginning)) continue;
-    std::string_view rest = name.substr(beginning.size());
-    if (rest.empty() || (rest.front() != '-' && rest.front() != '_')) continue;
-    rest.remove_prefix(1);
-    if (const auto number = parse_number(rest)) return std::to_string(*number);
+/// Removes the first of the words with which `text` begins, and one separator behind it.
+template <std::size_t size>
+bool take_word(std::string_view& text, const std::array<std::string_view, size>& words) {
+  for (const std::string_view word : words) {
+    if (!text.starts_with(word)) continue;
+    text.remove_prefix(word.size());
+    if (!text.empty() && std::string_view("-_=").find(text.front()) != std::string_view::npos) {
+      text.remove_prefix(1);
+    }
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 using Folders = std::map<std::string, fs::path, OlderStep>;
 
-/// Where a step's checkpoint is: verl trains several models, and keeps the one that is trained in a
-/// directory of its own.
+/// Where a step's checkpoint is: verl and NeMo RL keep several models, and the one that is trained
+/// has a directory of its own.
 fs::path checkpoint_of(const fs::path& folder, const SourceTreePtr& tree) {
-  const fs::path actor = folder / "actor";
-  return path_kind(actor, tree) == PathKind::kDirectory ? actor : folder;
+  for (const char* const trained : {"actor", "policy"}) {
+    if (path_kind(folder / trained, tree) == PathKind::kDirectory) return folder / trained;
+  }
+  return folder;
 }
 
 /// None if the directory has files of ranks, or its names do not tell steps. Only directories of
@@ -99,6 +104,27 @@ Error choose_other(const fs::path& directory, const Folders& folders, ErrorKind 
 
 }  // namespace
 
+std::optional<std::string> step_of_folder(std::string_view name) {
+  constexpr std::array<std::string_view, 1> kCheckpoint{"checkpoint"};
+  constexpr std::array<std::string_view, 1> kEpoch{"epoch"};
+  constexpr std::array<std::string_view, 2> kStep{"global_step", "step"};
+  bool known = take_word(name, kCheckpoint);
+  std::string epoch;
+  if (take_word(name, kEpoch)) {
+    const auto number = take_number<std::int64_t>(name);
+    if (!number) return std::nullopt;
+    epoch = std::to_string(*number);
+    if (name.empty()) return epoch;
+    if (name.front() != '-' && name.front() != '_') return std::nullopt;
+    name.remove_prefix(1);
+    known = false;
+  }
+  known = take_word(name, kStep) || known;
+  const auto step = known ? parse_number(name) : std::nullopt;
+  if (!step) return std::nullopt;
+  return (epoch.empty() ? "" : epoch + "_") + std::to_string(*step);
+}
+
 std::optional<Discovery> discover_step_sets(const fs::path& directory,
                                             const CheckpointOptions& options,
                                             const SourceTreePtr& tree) {
@@ -122,6 +148,8 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
   inner.step = kLatestStep;
   inner.listed = nullptr;
   Discovery out = discover(chosen->second, inner);
+  const bool is_folder = step_of_folder(chosen->second.filename().string()).has_value();
+  if (!is_folder) note_neighbours_in(chosen->second.parent_path(), tree, out);
   out.step = chosen->first;
   out.steps.clear();
   std::vector<std::string> others;
@@ -136,10 +164,15 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
   return out;
 }
 
-std::vector<std::string> steps_beside_model(const fs::path& directory, const SourceTreePtr& tree) {
+std::optional<std::string> steps_beside_model(const fs::path& directory,
+                                              const SourceTreePtr& tree) {
+  const Folders folders = folders_beside(directory, tree);
+  if (folders.empty()) return std::nullopt;
   std::vector<std::string> steps;
-  for (const auto& [step, folder] : folders_beside(directory, tree)) steps.push_back(step);
-  return steps;
+  for (const auto& [step, folder] : folders) steps.push_back(step);
+  const fs::path last = folders.rbegin()->second.lexically_relative(directory);
+  return "the steps in this directory are not read: choose one with --step: " + join_steps(steps) +
+         "; the last is in '" + printable(last.string()) + "'";
 }
 
 std::vector<StepInfo> step_sets_beside_model(const fs::path& directory, const SourceTreePtr& tree) {

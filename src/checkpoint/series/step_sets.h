@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -15,6 +16,10 @@
 #include "storage/source_tree.h"
 
 namespace reshardfs {
+
+/// The step in the name of a directory: "500" for "checkpoint-500" and "step500", "0_9" for
+/// "epoch_0_step_9". nullopt if the name is not one of a step.
+std::optional<std::string> step_of_folder(std::string_view name);
 
 /// See SetFormat. No file names the last step: the one with the highest number is taken, and
 /// refused if it has no checkpoint that can be read. A model beside the steps comes before them,
@@ -25,10 +30,10 @@ std::optional<Discovery> discover_step_sets(const std::filesystem::path& directo
 std::optional<std::vector<StepInfo>> find_step_sets(const std::filesystem::path& directory,
                                                     const SourceTreePtr& tree);
 
-/// The steps below a directory that is a checkpoint itself, ascending.
-std::vector<std::string> steps_beside_model(const std::filesystem::path& directory,
-                                            const SourceTreePtr& tree);
-/// The same, with whether each has a checkpoint, for a mount of all steps.
+/// A warning of the steps below a directory that is a model itself; nullopt if there are none.
+std::optional<std::string> steps_beside_model(const std::filesystem::path& directory,
+                                              const SourceTreePtr& tree);
+/// These steps, ascending, with whether each has a checkpoint, for a mount of all steps.
 std::vector<StepInfo> step_sets_beside_model(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree);
 

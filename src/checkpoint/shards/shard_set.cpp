@@ -168,20 +168,13 @@ class ShardReader {
   /// The ranks must be 1 to n: nothing else tells that the files of one are missing.
   void take_numbered() {
     std::set<std::int64_t> shards;
-    std::vector<std::string> others;
     const Candidate* first = nullptr;
     for (const Candidate& candidate : candidates_) {
-      if (!is_numbered(candidate)) {
-        others.push_back(candidate.entry.name);
-        continue;
-      }
+      if (!is_numbered(candidate)) continue;
       if (first == nullptr) first = &candidate;
       require_one_save(*first, candidate);
       shards.insert(candidate.name->shard);
       add(candidate, candidate.name->shard - 1, candidate.name->file - 1);
-    }
-    if (!others.empty()) {
-      out_.notes.push_back("ignored, because they are no shards: " + name_list(others));
     }
     evidence_.shards = *shards.rbegin();
     require_each_number(*first);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/text/text.h"
+
 namespace reshardfs {
 
 bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
@@ -56,6 +58,10 @@ std::vector<std::string> take_places(const std::vector<std::pair<std::string, st
                                                        index.refused());
   }
   return elsewhere;
+}
+
+std::string in_two_files(const std::vector<std::string>& names) {
+  return "in two files, and taken from the one that the index names: " + name_list(names);
 }
 
 }  // namespace reshardfs

@@ -24,4 +24,7 @@ bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& pl
 std::vector<std::string> take_places(const std::vector<std::pair<std::string, std::size_t>>& places,
                                      std::vector<RankFile>& files);
 
+/// The warning about these names, at least one: the other file may be of another save.
+std::string in_two_files(const std::vector<std::string>& names);
+
 }  // namespace reshardfs

@@ -11,6 +11,7 @@
 #include "base/rank_list.h"
 #include "base/text/text.h"
 #include "checkpoint/recognition.h"
+#include "checkpoint/side_files.h"
 #include "cli/describe/near_strategies.h"
 #include "cli/describe/path_above.h"
 #include "cli/describe/places.h"
@@ -126,7 +127,7 @@ MeantSource of_strategy(const fs::path& named) {
 std::optional<MeantSource> of_plain_files(const fs::path& directory) {
   try {
     const std::vector<std::string> names = checkpoint_files_in(directory, nullptr, 2);
-    if (names.size() != 1) return std::nullopt;
+    if (names.size() != 1 || has_no_weights(names.front())) return std::nullopt;
     return MeantSource{directory / names.front(),
                        fmt::format("has one checkpoint, '{}'", printable(names.front()))};
   } catch (const Error&) {

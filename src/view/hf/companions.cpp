@@ -9,7 +9,9 @@ namespace {
 
 const NameGlobs taken{"*.json",     "*.jinja",   "*.model",  "*.model.*", "*.tiktoken", "*.py",
                       "merges.txt", "vocab.txt", "LICENSE*", "NOTICE*",   "README*"};
-const NameGlobs never_taken{"*.index.json", "*.safetensors", "*.bin", "*.pt", "*.ckpt", "*.gguf"};
+const NameGlobs never_taken{"*.index.json", "*.safetensors", "*.bin", "*.pt", "*.ckpt", "*.gguf",
+                            // Without the adapter's weights, it would make loaders ask for them.
+                            "adapter_config.json"};
 
 }  // namespace
 

@@ -315,10 +315,9 @@ TEST_F(IterationSetTest, LeavesFilesAsideThatTheMetadataDoesNotName) {
   dir_.make_directory(directory + "d.safetensors");
   const Discovery found = find();
   EXPECT_THAT(found.files, testing::SizeIs(2));
-  EXPECT_THAT(
-      found.notes,
-      ElementsAre(AllOf(HasSubstr("ignored, because metadata.json"), HasSubstr("other.safetensors"),
-                        Not(HasSubstr("d.safetensors")), Not(HasSubstr("tmp")))));
+  EXPECT_THAT(found.completeness.doubts,
+              ElementsAre(AllOf(HasSubstr("are not read"), HasSubstr("/other.safetensors"),
+                                Not(HasSubstr("d.safetensors")), Not(HasSubstr("tmp")))));
 }
 
 TEST_F(IterationSetTest, IsRefusedWithBrokenMetadata) {

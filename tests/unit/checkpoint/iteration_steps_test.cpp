@@ -249,7 +249,7 @@ TEST_F(IterationLinksTest, OfOtherFilesDoNotMatter) {
   link(source() / "other", "outside");
   EXPECT_THAT(find(true, source()).notes, IsEmpty());
   link(step() / "more.safetensors", "outside/" + iteration_file("model", 0, 2));
-  EXPECT_THAT(find(true, source()).notes, ElementsAre(HasSubstr("more.safetensors")));
+  EXPECT_THAT(find(true, source()).completeness.doubts, ElementsAre(HasSubstr("more.safetensors")));
 }
 
 TEST_F(IterationLinksTest, InsideOfTheSourceAreNotNoted) {
