@@ -48,6 +48,11 @@ struct SourceRequest {
   /// Shows weights in 8-bit floats that have a scale for each block (`weight_scale_inv`) as
   /// BFloat16, and leaves the scales out. config.json states the blocks.
   bool dequantize = false;
+  /// "OLD=NEW", in the patterns of model maps: new names for the tensors that match OLD, in this
+  /// order. Strategies and the set's own metadata have the stored names, all else the new ones.
+  std::vector<std::string> renames{};
+  /// Patterns of tensors to leave out, by their new names.
+  std::vector<std::string> drops{};
   /// Model maps, which show the source's tensors with the names and fusions of another model
   /// family.
   ModelMapOptions maps{};

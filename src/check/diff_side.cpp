@@ -38,7 +38,7 @@ MappedSourceOptions mapped_options(const SourceOpening& opening, const DiffSide:
 std::vector<std::string> unmatched_warnings(const SourceRequest& request,
                                             const SourceOpening& opening) {
   std::vector<std::string> warnings;
-  if (request.join.empty()) return warnings;
+  if (request.join.empty() && !opening.renames().are_given()) return warnings;
   UnmatchedOptions unmatched;
   opening.add_unmatched(names_in(*opening.set()), unmatched);
   unmatched.settle(opening.allows_unmatched(), warnings);

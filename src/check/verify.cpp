@@ -66,6 +66,11 @@ class Verification {
   std::shared_ptr<const Catalogue> catalogue(SourceOpening& opening, bool incomplete);
   void check_options(const SourceOpening& opening, bool some_names_are_unknown);
   void collect_parameters(const CheckpointSet& set);
+  /// @param stored name of a parameter.
+  bool takes(const std::string& stored) const {
+    const auto name = renames_(stored);
+    return name && options_.names.takes(*name);
+  }
   void check_files();
   void check_crc(std::size_t number);
   void check_line(std::size_t number);
@@ -88,6 +93,7 @@ class Verification {
   Progress& progress_;
   VerifyReport report_;
   VerifySource source_;
+  Renames renames_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::vector<HeldParameter> parameters_;
   std::vector<Crc> crcs_;  ///< of source_.set->files()
@@ -99,19 +105,21 @@ class Verification {
 
 /// nullptr: nothing states layouts.
 std::shared_ptr<const Catalogue> Verification::catalogue(SourceOpening& opening, bool incomplete) {
-  const auto takes = [this](const std::string& name) { return options_.names.takes(name); };
-  const StatedLayouts stated = opening.state_layouts(takes, incomplete, report_.warnings);
+  const auto wanted = [this](const std::string& name) { return options_.names.takes(name); };
+  const StatedLayouts stated =
+      opening.state_layouts(opening.renames().taking(wanted), incomplete, report_.warnings);
   strategy_ = stated.strategy;
   return stated.catalogue;
 }
 
 /// @param some_names_are_unknown since files of the set could not be read.
 void Verification::check_options(const SourceOpening& opening, bool some_names_are_unknown) {
-  const std::vector<std::string> names = names_in(*source_.set);
+  const std::vector<std::string> stored = names_in(*source_.set);
+  const std::vector<std::string> names = renames_.of(stored);
   UnmatchedOptions unmatched;
   unmatched.add_globs("--include", options_.names.include, names);
   unmatched.add_globs("--exclude", options_.names.exclude, names);
-  opening.add_unmatched(names, unmatched);
+  opening.add_unmatched(stored, unmatched);
   unmatched.add_prefixes("--state-prefix", options_.source.state_prefixes, names);
   unmatched.settle(options_.source.allow_unmatched || some_names_are_unknown, report_.warnings);
   const bool any = std::any_of(names.begin(), names.end(),
@@ -127,7 +135,7 @@ void Verification::collect_parameters(const CheckpointSet& set) {
   for (const RankFile& file : set.files()) {
     for (const TensorEntry& entry : file.index->entries()) {
       const bool left_out = set.catalogue() && set.catalogue()->leaves_out(entry.name);
-      if (left_out || !options_.names.takes(entry.name)) continue;
+      if (left_out || !takes(entry.name)) continue;
       const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
       if (is_new) parameters_.push_back({entry.name, {}});
       parameters_[found->second].holders.push_back({&file, &entry});
@@ -245,7 +253,7 @@ void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& 
     if (static_cast<std::int64_t>(ranks.size()) < devices) continue;
     std::size_t number = parameters_.size();
     for (const auto& [name, layout] : strategy.stage(stage)) {
-      if (held.contains(name) || !options_.names.takes(name)) continue;
+      if (held.contains(name) || !takes(name)) continue;
       absent.lose(ranks, name, number++);
     }
   }
@@ -256,7 +264,7 @@ void Verification::report_lost_names(const VerifyContext& context) {
   std::set<std::string_view> held;
   for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
   for (const std::string& name : context.catalogue->required_names()) {
-    if (held.contains(name) || !options_.names.takes(name)) continue;
+    if (held.contains(name) || !takes(name)) continue;
     Problem problem;
     problem.kind = ProblemKind::kMissingPart;
     problem.parameter = name;
@@ -267,7 +275,7 @@ void Verification::report_lost_names(const VerifyContext& context) {
 
 void Verification::report_refused(const CheckpointSet& set) {
   for (const RefusedTensor& tensor : set.refused()) {
-    if (!options_.names.takes(tensor.name)) continue;
+    if (!takes(tensor.name)) continue;
     Problem problem;
     problem.kind = ProblemKind::kMissingPart;
     problem.parameter = tensor.name;
@@ -389,7 +397,7 @@ void Verification::report_missing() {
   for (const Error& error : statement.missing) report(error, ProblemKind::kMissingPart);
   for (const Error& error : statement.differences) report(error, ProblemKind::kFile);
   for (const Error& error : statement.short_parameters) {
-    if (options_.names.takes(error.parameter())) report(error, ProblemKind::kMissingPart);
+    if (takes(error.parameter())) report(error, ProblemKind::kMissingPart);
   }
   for (const std::string& doubt : statement.doubts) report_.warnings.push_back(doubt);
 }
@@ -411,8 +419,7 @@ void Verification::state_completeness(const VerifyContext& context) {
 
 void Verification::report_open_extents() {
   Completeness& statement = report_.completeness;
-  std::erase_if(statement.open_extents,
-                [&](const OpenShape& open) { return !options_.names.takes(open.name); });
+  std::erase_if(statement.open_extents, [&](const OpenShape& open) { return !takes(open.name); });
   if (statement.open_extents.empty()) return;
   const OpenShape& first = statement.open_extents.front();
   const std::size_t others = statement.open_extents.size() - 1;
@@ -458,6 +465,7 @@ VerifyReport Verification::run() {
     return std::move(report_);
   }
   opening.take_set(source_.set);
+  renames_ = opening.renames();
   const bool incomplete = !report_.problems.empty() || opening.allows_unmatched();
   check_options(opening, incomplete);
   const std::shared_ptr<const Catalogue> stated = catalogue(opening, incomplete);

@@ -119,7 +119,15 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   const NameFilter& filter = arguments.names;
   if (filter.include.empty() && filter.exclude.empty()) return;
   const bool mapped = inspected.laid_out && inspected.laid_out->table().mapped_from() != nullptr;
-  std::vector<std::string> names = mapped ? names_in(inspected.laid_out->table()) : names_in(set);
+  std::vector<std::string> names;
+  if (mapped) {
+    names = names_in(inspected.laid_out->table());
+  } else {
+    for (const CheckpointParameter& held : inspected.contents.parameters)
+      names.push_back(held.name);
+    for (const CheckpointByteItem& held : inspected.contents.byte_items) names.push_back(held.name);
+    for (const CheckpointRefused& held : inspected.contents.refused) names.push_back(held.name);
+  }
   if (mapped && filter.weights_only) {
     for (std::string& name : names_in(set)) names.push_back(std::move(name));
   }
@@ -135,12 +143,41 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   if (!arguments.source.allow_unmatched) inspected.not_found = included.lines();
 }
 
+/// @throws Error kUsage for those that take nothing, unless they are allowed.
+void check_renames(const InspectArguments& arguments, const Renames& renames,
+                   const CheckpointSet& set) {
+  if (!renames.are_given()) return;
+  UnmatchedOptions unmatched;
+  for (std::string& line : renames.idle(names_in(set))) unmatched.add(std::move(line));
+  std::vector<std::string> warnings;
+  unmatched.settle(arguments.source.allow_unmatched, warnings);
+  for (const std::string& warning : warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+}
+
+/// In what the files hold.
+void rename(const Renames& renames, CheckpointContents& contents) {
+  const auto give_names = [&](auto& list) {
+    std::erase_if(list, [&](auto& item) {
+      const auto name = renames(item.name);
+      if (name) item.name = *name;
+      return !name;
+    });
+  };
+  give_names(contents.parameters);
+  give_names(contents.refused);
+}
+
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const SourceRequest& source = arguments.source;
   const CheckpointOptions options = listed_once(source.path, examining_options(arguments));
   const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
   Inspected inspected{options, set, contents_of(*set), set->completeness(), std::nullopt, {}};
+  Renames renames(source.renames, source.drops, source.state_prefixes);
+  renames.settle_wrappers(*set);
+  check_renames(arguments, renames, *set);
+  rename(renames, inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();
   if (is_laid_out) {
     inspected.completeness.grounds.emplace_back("the strategy");

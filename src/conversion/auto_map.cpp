@@ -192,7 +192,9 @@ void settle_auto_map(SourceRequest& request) {
   std::vector<std::string> names;
   const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
   for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
-  maps = {only_map_for(names, foreign_names(set))};
+  Renames renames(request.renames, request.drops, request.state_prefixes);
+  renames.settle_wrappers(set);
+  maps = {only_map_for(renames.of(names), foreign_names(set))};
 }
 
 }  // namespace reshardfs

@@ -174,6 +174,15 @@ SourceTableResult lay_out(const ConversionOptions& options, SourceOpening& openi
   }
 }
 
+/// A name map has the stored names; what it gives is renamed, too.
+NameMap with_new_names(const NameMap& names, const Renames& renames) {
+  std::map<std::string, std::string> out;
+  for (const auto& [stored, name] : names.entries()) {
+    out.emplace(renames(stored).value_or(stored), renames(name).value_or(name));
+  }
+  return NameMap(std::move(out));
+}
+
 ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
   ShownModel model;
   model.side = shown.side;
@@ -194,7 +203,8 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
 }
 
 bool selects_by_name(const ConversionOptions& options) {
-  return !options.source.join.empty() || !options.include.empty() || !options.exclude.empty() ||
+  return !options.source.join.empty() || !options.source.renames.empty() ||
+         !options.source.drops.empty() || !options.include.empty() || !options.exclude.empty() ||
          !options.source.state_prefixes.empty() || !options.name_map.empty();
 }
 
@@ -284,6 +294,7 @@ class Opening {
 
   void open_checkpoint() {
     tables_.checkpoint = opening_.open_set();
+    if (maps_.empty()) name_map_ = with_new_names(name_map_, opening_.renames());
     tables_.notes = tables_.checkpoint->notes();
     tables_.warnings = tables_.checkpoint->warnings();
     // Before anything that a misspelt option makes go wrong.
@@ -291,6 +302,7 @@ class Opening {
     allowed_ = opening_.allows_unmatched();
     UnmatchedOptions unmatched;
     opening_.add_unmatched(names_, unmatched);
+    names_ = opening_.renames().of(names_);
     if (maps_.empty()) add_unmatched_filters(options_, names_, name_map_, unmatched);
     settle(unmatched, allowed_);
   }
@@ -478,7 +490,7 @@ class Opening {
 
   const ConversionOptions& options_;
   StrategyInput target_input_;
-  const NameMap name_map_;
+  NameMap name_map_;
   SourceOpening opening_;
   const ModelMaps& maps_;  ///< of opening_
   ConversionTables tables_;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 #include "reshardfs/error.h"
 
 #include "checkpoint/checkpoint_set.h"

@@ -106,6 +106,8 @@ void write_strategies(JsonWriter& json, const ConversionOptions& options) {
   // What was exported before there was the option goes on without it.
   if (!options.stage_layers.empty()) json.member("stage-layers", to_text(options.stage_layers));
   json.texts("src-join", options.source.join);
+  if (!options.source.renames.empty()) json.texts("rename", options.source.renames);
+  if (!options.source.drops.empty()) json.texts("drop", options.source.drops);
   write_content(json, "name-map",
                 options.name_map.empty() ? std::nullopt : std::optional(options.name_map));
   options.source.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);

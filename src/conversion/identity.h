@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "base/json/json_value.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "conversion/model_maps.h"
 #include "plan/mapped/equal_tensors.h"

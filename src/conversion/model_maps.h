@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 #include "reshardfs/model_map.h"
 
 #include "conversion/strategy_input.h"

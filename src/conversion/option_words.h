@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 namespace reshardfs {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "base/json/json_value.h"
 

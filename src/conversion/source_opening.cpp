@@ -34,7 +34,8 @@ SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strateg
     : request_(request),
       strategy_(std::move(strategy)),
       listed_(listed_once(request.path, {}).listed),
-      maps_(request.maps, request.path, linkless_root(request), listed_) {
+      maps_(request.maps, request.path, linkless_root(request), listed_),
+      renames_(request.renames, request.drops, request.state_prefixes) {
   maps_.require_shared_values(request.replicas);
 }
 
@@ -51,6 +52,7 @@ const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
 
 void SourceOpening::take_set(std::shared_ptr<const CheckpointSet> set) {
   set_ = std::move(set);
+  renames_.settle_wrappers(*set_);
   if (request_.sizes.empty()) return;
   strategy_ = StrategyInput(sized_source(request_.sizes, *set_, maps_), request_.sizes.text);
 }
@@ -63,11 +65,15 @@ bool SourceOpening::allows_unmatched() const {
 void SourceOpening::add_unmatched(const std::vector<std::string>& names,
                                   UnmatchedOptions& unmatched) const {
   unmatched.add_globs("--src-join", request_.join, names);
+  for (std::string& line : renames_.idle(names)) unmatched.add(std::move(line));
 }
 
 SourceTableResult SourceOpening::lay_out(const NameTaker& needed) {
   strategy_.allow_unmatched(request_.allow_unmatched);
-  return source_table(set_, strategy_, {request_.join, needed, request_.state_prefixes});
+  SourceTableResult result =
+      source_table(set_, strategy_, {request_.join, needed, request_.state_prefixes});
+  result.table = renames_.apply(result.table);
+  return result;
 }
 
 SourceTableResult SourceOpening::lay_out_unread(const NameTaker& needed) {
@@ -75,6 +81,7 @@ SourceTableResult SourceOpening::lay_out_unread(const NameTaker& needed) {
   SourceTableResult result;
   result.table = std::make_shared<const SourceTable>(set_, strategy_.for_source(*set_, needed),
                                                      request_.join, needed);
+  result.table = renames_.apply(result.table);
   result.unmatched = strategy_.take_warnings();
   return result;
 }

@@ -15,6 +15,7 @@
 #include "conversion/model_maps.h"
 #include "conversion/source_input.h"
 #include "conversion/strategy_input.h"
+#include "plan/source/renames.h"
 #include "plan/source/strategy_catalogue.h"
 
 namespace reshardfs {
@@ -53,12 +54,17 @@ class SourceOpening {
   /// Whether options may select nothing: they are allowed to, or files of a pipeline stage are
   /// missing.
   bool allows_unmatched() const;
-  /// Adds the options of the request that select none of the names in the set.
+  /// Adds the options of the request that select none of the stored names in the set.
   void add_unmatched(const std::vector<std::string>& names, UnmatchedOptions& unmatched) const;
 
-  /// The names of the set that need a layout if `takes` selects what is shown: through a map, other
+  /// The names that the tensors of the set have for maps and filters.
+  const Renames& renames() const noexcept { return renames_; }
+
+  /// Which stored names need a layout if `takes` selects what is shown: through a map, other
   /// tensors may need what has the name that is not wanted.
-  NameTaker needed(const NameTaker& takes) const { return maps_.empty() ? takes : NameTaker(); }
+  NameTaker needed(const NameTaker& takes) const {
+    return renames_.taking(maps_.empty() ? takes : NameTaker());
+  }
 
   /// The parameters of the set. Reads tensors' bytes where rules leave a parameter open. To be
   /// called once, as lay_out_unread().
@@ -83,6 +89,7 @@ class SourceOpening {
   StrategyInput strategy_;
   SourceTreePtr listed_;
   ModelMaps maps_;
+  Renames renames_;
   std::shared_ptr<const CheckpointSet> set_;
 };
 

@@ -13,6 +13,8 @@ const std::vector<SourceOption>& plain_source_options() {
       {"dequantize", &SourceRequest::dequantize},
       {"step", &SourceRequest::step},
       {"src-join", &SourceRequest::join},
+      {"rename", &SourceRequest::renames},
+      {"drop", &SourceRequest::drops},
       {"state-prefix", &SourceRequest::state_prefixes},
       {"dec-key-file", &SourceRequest::dec_key_file},
       {"dec-mode", &SourceRequest::dec_mode},

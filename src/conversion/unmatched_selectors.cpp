@@ -124,7 +124,7 @@ std::vector<std::string> names_in(const CheckpointSet& checkpoint) {
 }
 
 std::vector<std::string> names_in(const SourceTable& table) {
-  if (table.mapped_from() == nullptr) return names_in(table.checkpoint());
+  if (table.has_stored_names()) return names_in(table.checkpoint());
   Names names;
   for (const SourceParameter& parameter : table.parameters()) names.add(parameter.name);
   add_undescribed(table.checkpoint(), names);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"

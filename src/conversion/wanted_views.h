@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "base/unmatched_options.h"
 

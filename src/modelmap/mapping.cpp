@@ -322,12 +322,13 @@ void MappingWork::check_unused() {
   const auto count = std::count(fates_.begin(), fates_.end(), Fate::kUnknown);
   for (std::size_t i = 0; i < fates_.size(); ++i) {
     if (fates_[i] != Fate::kUnknown) continue;
-    problems_.add(ProblemKind::kNoRule, map_.file,
-                  printable(tensors_[i].name) + ": no rule uses it (" +
-                      counted(static_cast<std::size_t>(count), "such tensor") + ")" +
-                      (tensors_[i].name.ends_with("_scale_inv")
-                           ? "; --dequantize shows weights without their scales"
-                           : ""));
+    problems_.add(
+        ProblemKind::kNoRule, map_.file,
+        printable(tensors_[i].name) + ": no rule uses it (" +
+            counted(static_cast<std::size_t>(count), "such tensor") + ")" +
+            (tensors_[i].name.ends_with("_scale_inv")
+                 ? "; --dequantize shows weights without their scales"
+                 : "; --rename gives it a name that the map knows, --drop leaves it out"));
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 namespace reshardfs {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 #include "reshardfs/virtual_file.h"
 
 #include "base/process/counters.h"

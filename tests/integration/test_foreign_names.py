@@ -21,7 +21,7 @@ from torch_archive import Storage, Stored, write_archive  # noqa: E402
 CASE = "qwen3_mcore"
 MAP = ("--map", "mindformers-qwen3")
 CONFIG = ("--model-config", GOLDEN / CASE / "config.json")
-WRAPPERS = ("module", "_orig_mod", "model.module", "module.module", "module._orig_mod")
+WRAPPERS = ("module", "model.module", "module.module", "module._orig_mod")
 
 
 def settings() -> list[str]:
@@ -97,17 +97,28 @@ class Wrapped(NamesTest):
             self.assertEqual(result.code, 2, result.stdout)
             self.assertIn("has no tensor below the key 'module' of --state-key", one_line(result))
 
-    def test_a_wrapper_inside_is_named(self) -> None:
+    def test_words_that_are_wrappers_alone_go_by_themselves(self) -> None:
+        hub, core = golden(CASE, "src"), golden(CASE, "expected")
+        for number, (pattern, new) in enumerate(((r"^", "_orig_mod."), (r"(layers\.\d+)\.", r"\1._fsdp_wrapped_module."),
+                                                 (r"mlp\.", "mlp._checkpoint_wrapped_module."))):
+            source = self.written({re.sub(pattern, new, name): tensor for name, tensor in hub.items()},
+                                  f"inside{number}/model.safetensors")
+            with self.subTest(new=new):
+                same(self, self.exported(source), hub)
+                same(self, self.exported(source, *MAP, *settings(), *CONFIG), core)
+                self.assertEqual(run("verify", source).code, 0)
+                self.assertEqual(run("diff", source, self.written(hub, "plain/model.safetensors")).code, 0)
+
+    def test_a_name_map_has_the_stored_names(self) -> None:
         hub = golden(CASE, "src")
-        source = self.written({re.sub(r"(layers\.\d+)\.", r"\1._fsdp_wrapped_module.", name): tensor
-                               for name, tensor in hub.items()})
-        line = self.refused(source, "--map", "mindformers-qwen3", *settings(), *CONFIG)
-        self.assertIn("'_fsdp_wrapped_module.' inside", line)
-        self.assertIn("--name-map", line)
-        renamed = {name: name.replace("._fsdp_wrapped_module", "") for name in read_safetensors(source)[0]}
+        source = self.written({"_orig_mod." + name: tensor for name, tensor in hub.items()})
         names = self.root / "names.json"
-        names.write_text(json.dumps(renamed))
-        same(self, self.exported(source, "--name-map", names), hub)
+        names.write_text(json.dumps({"_orig_mod." + name: "new." + name for name in hub}))
+        same(self, self.exported(source, "--name-map", names), {"new." + name: tensor for name, tensor in hub.items()})
+
+    def test_where_two_names_would_become_one_both_stay(self) -> None:
+        tensors = {"a.w": ("F32", np.ones((2, 2), "<u4")), "_orig_mod.a.w": ("F32", np.zeros((2, 2), "<u4"))}
+        same(self, self.exported(self.written(tensors)), tensors)
 
     def test_other_names_are_left_alone(self) -> None:
         source = self.written(golden(CASE, "src") | {"module.w": ("F32", np.ones((2, 2), "<u4"))})

@@ -53,16 +53,23 @@ std::string_view wrapper_in(std::string_view name) noexcept {
   }
 }
 
+std::string without_wrappers(std::string_view name) {
+  std::string out;
+  while (true) {
+    const std::string_view part = component(name, 0);
+    const bool is_last = name.find('.') == std::string_view::npos;
+    if (is_last) return out.append(name);
+    if (!is_private(part)) out.append(part).append(".");
+    name.remove_prefix(part.size() + 1);
+  }
+}
+
 void CommonWrapper::add(std::string_view name) {
-  const std::string_view key = wrapper_key(name);
+  std::string_view key = wrapper_key(name);
+  if (!key.empty() && wrapper_key(without_wrappers(name)).empty()) key = {};
   if (is_first_) key_ = std::string(key);
   is_first_ = false;
-  if (key != key_) {
-    if (inside_.empty()) inside_ = std::string(wrapper_in(key_ + "."));
-    key_.clear();
-  }
-  const std::size_t taken_off = key_.empty() ? 0 : key_.size() + 1;
-  if (inside_.empty()) inside_ = std::string(wrapper_in(name.substr(taken_off)));
+  if (key != key_) key_.clear();
 }
 
 std::string wrapper_words(const CommonWrapper& names, bool takes_key) {
@@ -72,11 +79,6 @@ std::string wrapper_words(const CommonWrapper& names, bool takes_key) {
             ".', which a wrapper of PyTorch adds: " +
             (takes_key ? "--state-key " + shell_word(names.key()) + " takes it off"
                        : "save the state of the module inside the wrapper");
-  }
-  if (!names.inside().empty()) {
-    words += (words.empty() ? "" : "; ") + std::string("names have '") + names.inside() +
-             ".' inside, which a wrapper of PyTorch adds: export with a --name-map that gives "
-             "them the names without it, or save the state of the module inside the wrapper";
   }
   return words;
 }

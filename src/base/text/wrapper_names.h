@@ -17,20 +17,21 @@ std::string_view wrapper_key(std::string_view name) noexcept;
 /// The first wrapper in a name; empty: there is none.
 std::string_view wrapper_in(std::string_view name) noexcept;
 
+/// The name without the words that name nothing else than wrappers, wherever they are: all of the
+/// above but `module`.
+std::string without_wrappers(std::string_view name);
+
 /// What all of the names given so far begin with.
 class CommonWrapper {
  public:
   void add(std::string_view name);
-  /// See wrapper_key(); empty if the names do not have the same one.
+  /// See wrapper_key(); empty if the names do not have the same one, or without_wrappers() takes it
+  /// off.
   const std::string& key() const noexcept { return key_; }
-  /// A wrapper that is in some of the names, though key() takes it off none of them or not off
-  /// all; empty: there is none.
-  const std::string& inside() const noexcept { return inside_; }
 
  private:
   bool is_first_ = true;
   std::string key_;
-  std::string inside_;
 };
 
 /// "the names begin with 'module.', which a wrapper of PyTorch adds: --state-key module takes it

@@ -85,6 +85,18 @@ std::vector<Option> reading_rows() {
            "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
            "the scales out",
        .commands = kSets},
+      {.name = "rename",
+       .takes = Takes::kTexts,
+       .type = "OLD=NEW",
+       .help = "Give the tensors that match OLD another name, before maps, --include and --exclude "
+               "see it; patterns are those of model maps, and '*' at an end of both stands for any "
+               "text (repeatable, in this order)",
+       .commands = kLaidOut | kStrategyCheck},
+      {.name = "drop",
+       .takes = Takes::kTexts,
+       .type = "PATTERN",
+       .help = "Leave out the tensors that match, by their names after --rename (repeatable)",
+       .commands = kLaidOut | kStrategyCheck},
       {.name = "replicas",
        .takes = Takes::kText,
        .type = "same|first|own",

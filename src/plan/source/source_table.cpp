@@ -68,6 +68,22 @@ SourceTable::SourceTable(MappedParameters mapped)
       mapped_names_(std::move(mapped.names)),
       parameters_(std::move(mapped.parameters)) {}
 
+SourceTable::SourceTable(RenamedParameters renamed)
+    : checkpoint_(renamed.of->checkpoint_ptr()),
+      catalogue_(std::move(renamed.catalogue)),
+      strategy_(renamed.strategy),
+      renamed_from_(std::move(renamed.of)),
+      mapped_names_(std::move(renamed.names)) {
+  parameters_.reserve(mapped_names_.size());
+  for (std::size_t i = 0; i < mapped_names_.size(); ++i) {
+    const SourceParameter& stored = renamed_from_->parameters_[renamed.positions[i]];
+    SourceParameter& parameter = parameters_.emplace_back(mapped_names_[i], stored.dtype);
+    parameter.holders = stored.holders;
+    parameter.layout = stored.layout;
+    parameter.grid = stored.grid;
+  }
+}
+
 const SourceParameter* SourceTable::find(std::string_view name) const {
   sorted_.call([this] {
     std::vector<std::uint32_t> order(parameters_.size());

@@ -54,6 +54,15 @@ struct MappedParameters {
   std::shared_ptr<const Catalogue> catalogue;
 };
 
+/// The parameters of a table under other names: see Renames.
+struct RenamedParameters {
+  std::shared_ptr<const SourceTable> of;
+  std::deque<std::string> names{};
+  std::vector<std::size_t> positions{};  ///< in `of`, of each name
+  std::shared_ptr<const Catalogue> catalogue{};
+  const Strategy* strategy = nullptr;  ///< the catalogue's
+};
+
 class SourceTable {
  public:
   /// Reads no tensor data, and so does not check that replicas are equal.
@@ -69,6 +78,7 @@ class SourceTable {
   SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
               NameGlobs join = {}, const NameTaker& takes = {});
   explicit SourceTable(MappedParameters mapped);
+  explicit SourceTable(RenamedParameters renamed);
 
   const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
   /// nullptr if there is no parameter of this name. O(log n), except for the first call, which
@@ -80,6 +90,8 @@ class SourceTable {
   }
   /// The table from which a model map made this one; nullptr: no map did.
   const SourceTable* mapped_from() const noexcept { return mapped_from_.get(); }
+  /// Whether parameters have the names that they have in the files.
+  bool has_stored_names() const noexcept { return mapped_names_.empty(); }
   /// The table of the parameters in the files: this one, unless a map made it.
   const SourceTable& unmapped() const noexcept {
     return mapped_from_ ? mapped_from_->unmapped() : *this;
@@ -129,6 +141,7 @@ class SourceTable {
   std::shared_ptr<const Catalogue> catalogue_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::shared_ptr<const SourceTable> mapped_from_;
+  std::shared_ptr<const SourceTable> renamed_from_;  ///< whose grids and layouts are used
   std::deque<std::string> mapped_names_;
   std::vector<SourceParameter> parameters_;
   /// Positions in parameters_, sorted by name.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text/glob.h"
@@ -19,6 +20,7 @@ std::string weight_of(const std::string& state, const std::vector<std::string>& 
 class NameMap {
  public:
   NameMap() = default;
+  explicit NameMap(std::map<std::string, std::string> names) : names_(std::move(names)) {}
   /// Reads a JSON object: {"old.name": "new.name"}.
   /// @throws Error kBadInput with the file and what is wrong, kMissing, kIo.
   static NameMap load(const std::filesystem::path& path);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 #include "reshardfs/rank.h"
 #include "reshardfs/strategy.h"
 

@@ -19,6 +19,12 @@ std::vector<Rank> needed_ranks(const TargetTable& target, Rank rank) {
   return {ranks.begin(), ranks.end()};
 }
 
+/// The name that the files have; that of a map's tensor is its own.
+const std::string& name_in_order(const SourceTable& source, const SourceParameter& parameter) {
+  const bool is_mapped = source.mapped_from() != nullptr;
+  return is_mapped ? parameter.name : parameter.holders.front().entry->name;
+}
+
 std::vector<const TargetParameter*> in_file_order(const TargetTable& target, Rank rank) {
   const SourceTable& source = target.source();
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
@@ -38,7 +44,7 @@ std::vector<const TargetParameter*> in_file_order(const TargetTable& target, Ran
   }
   // Tensors without a byte may be in none of those files; they come last, in the source's order.
   for (const SourceParameter& parameter : source.parameters()) {
-    place.try_emplace(parameter.name, place.size());
+    place.try_emplace(name_in_order(source, parameter), place.size());
   }
   struct Placed {
     std::pair<bool, std::size_t> key;
@@ -48,7 +54,7 @@ std::vector<const TargetParameter*> in_file_order(const TargetTable& target, Ran
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
     const bool other = parameter.treatment != Treatment::kReshard;
-    placed.push_back({{other, place.at(parameter.source->name)}, &parameter});
+    placed.push_back({{other, place.at(name_in_order(source, *parameter.source))}, &parameter});
   }
   std::sort(placed.begin(), placed.end(),
             [](const Placed& a, const Placed& b) { return a.key < b.key; });

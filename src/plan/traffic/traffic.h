@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reshardfs/conversion.h"
+#include "reshardfs/conversion_options.h"
 
 #include "plan/target/target_table.h"
 
