@@ -38,12 +38,14 @@
 #include "daemon/mount_tree.h"
 #include "daemon/mount_versions.h"
 #include "daemon/open_conversion.h"
+#include "daemon/outage.h"
 #include "daemon/process/background.h"
 #include "daemon/process/process_end.h"
 #include "daemon/process/started_program.h"
 #include "daemon/serve.h"
 #include "fuse/event_log.h"
 #include "fuse/mounting/fuse_socket.h"
+#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/read_ahead.h"
 #include "fuse/mounting/same_place.h"
@@ -316,9 +318,18 @@ int go_on_with_mount(MountJob& job) {
         if (!role.takeover()->after_crash() && !arguments.fuse_socket) {
           require_same_place(asked, role.takeover()->state());
         }
-        const ConversionOptions options =
-            options_after(conversion_options(arguments.given), job.words, *role.takeover());
-        return mount_and_serve(job, options, ready);
+        const auto attempt = [&] {
+          const ConversionOptions options =
+              options_after(conversion_options(arguments.given), job.words, *role.takeover());
+          return mount_and_serve(job, options, ready);
+        };
+        const auto may_try_again = [&] {
+          const Takeover& takeover = *role.takeover();
+          const auto& mount = takeover.state().mount;
+          return takeover.after_crash() && !takeover.is_taken() &&
+                 (!mount || is_still_there(*mount));
+        };
+        return outlast_outage(absolute_location(arguments.source), attempt, may_try_again);
       },
       tell));
 }

@@ -38,8 +38,10 @@ TreePtr tree_of(const Conversion& conversion, std::uint64_t version) {
 
 /// Whichever version of the program shows it. Empty if that cannot be found out: such a mount lives
 /// as long as its process.
+/// @throws Error after a crash of the process that has found it out: the source may come back.
 template <typename Identity>
-std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOptions& mount) {
+std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOptions& mount,
+                       const Takeover* before) {
   try {
     JsonWriter json;
     json.open_object();
@@ -56,15 +58,16 @@ std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOption
     json.close_object();
     return json.take();
   } catch (const Error& error) {
+    if (before != nullptr && before->after_crash()) throw;
     log_info(LogEvent::kHandOverImpossible, "the mount cannot be handed over: {}", error.what());
     return "";
   }
 }
 
 std::string subject_of(const ConversionOptions& options, const Conversion& conversion,
-                       const Tree& tree, const MountOptions& mount) {
+                       const Tree& tree, const MountOptions& mount, const Takeover* before) {
   return subject_of([&] { return mount_identity(options, conversion.source_files()); }, tree.sum(),
-                    mount);
+                    mount, before);
 }
 
 /// What a subject says. It must outlive the parts.
@@ -170,7 +173,7 @@ TreePtr shown_again(const MountedTree& former, const MountWords& words) {
   if (!former.series.empty()) options.source.prefix = former.series;
   const Conversion conversion = open_conversion(options);
   TreePtr tree = tree_of(conversion, former.version);
-  const std::string now = subject_of(options, conversion, *tree, {});
+  const std::string now = subject_of(options, conversion, *tree, {}, nullptr);
   if (!has_same_contents(former.subject, now)) {
     throw Error(ErrorKind::kChanged, difference(former.subject, now))
         .in_file(options.source.path.string());
@@ -191,6 +194,8 @@ class Builder {
       versions_.trees.push_back({former.version, shown_again(former, words_)});
       versions_.known.push_back(former);
     } catch (const Error& error) {
+      // The source may come back.
+      if (before_.after_crash() && error.kind() == ErrorKind::kIo) throw;
       if (is_open) {
         throw Error(ErrorKind::kChanged,
                     std::string("programs have former files open that cannot be shown any more: ") +
@@ -236,7 +241,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
       before == nullptr ? std::uint64_t{0} : before->state().trees.back().version;
   TreePtr tree = tree_of(conversion, last);
   MountedTree shown{.version = last,
-                    .subject = subject_of(options, conversion, *tree, mount),
+                    .subject = subject_of(options, conversion, *tree, mount, before),
                     .words = words.words,
                     .source = real_directory(options.source.path).string(),
                     .step = conversion.step(),
@@ -266,7 +271,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
     do {
       tree = tree_of(conversion, ++shown.version);
     } while (builder.has_clash(*tree));
-    shown.subject = subject_of(options, conversion, *tree, mount);
+    shown.subject = subject_of(options, conversion, *tree, mount, before);
     change = {before->names(), true};
   } else if (before->state().is_new) {
     // The other process has not told the kernel all.
@@ -282,9 +287,10 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
 
 MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
                              const MountOptions& mount, const MountWords& words, Takeover* before) {
-  MountedTree shown{.subject = subject_of([&] { return steps_identity(options); }, 0, mount),
-                    .words = words.words,
-                    .series = series};
+  MountedTree shown{
+      .subject = subject_of([&] { return steps_identity(options); }, 0, mount, before),
+      .words = words.words,
+      .series = series};
   MountVersions versions;
   if (before != nullptr) {
     const std::string& was = before->state().trees.back().subject;

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import subprocess
 import threading
 import unittest
@@ -53,6 +54,9 @@ class Outage(unittest.TestCase):
         """Whatever is asked of the source fails."""
         self.source.set(*(f"rank_*/* operation={operation} error={code}"
                           for operation in ("read", "open", "getattr")))
+
+    def pid_of(self, mountpoint: Path) -> int:
+        return int(json.loads(run("status", "--json", mountpoint).stdout)["mounts"][0]["status"]["pid"])
 
     def empty_cache(self) -> None:
         """What opening the source has left in it."""
@@ -102,6 +106,37 @@ class Outage(unittest.TestCase):
                     self.assert_served(mountpoint)
                     self.assertEqual(processes_of(mountpoint), [daemon])
                     self.assertEqual(run("status", "--ready", mountpoint).code, 0)
+
+    def test_a_process_that_is_killed_beside_it_is_started_again(self) -> None:
+        for code in ERRORS:
+            for step in ((), ("--step", "all")):
+                with self.subTest(code=errno.errorcode[code], step=step), \
+                        self.mount("--supervise", "--direct-io", *KEEPS_NOTHING, *step) as mountpoint:
+                    shown = mountpoint / "latest" if step else mountpoint
+                    whole = self.made.expected(0)
+                    with open(mounted_file(shown, 0), "rb", buffering=0) as file:
+                        self.assertEqual(os.pread(file.fileno(), 4096, 0), whole[:4096])
+                        daemon = self.pid_of(mountpoint)
+                        self.source.forget_pages()
+                        self.begins(code)
+                        os.kill(daemon, signal.SIGKILL)
+                        log = self.root / "log"
+                        self.assertTrue(wait_until(lambda: "waits for its source" in log.read_text(), LONG))
+                        self.assertTrue(is_mounted(mountpoint))
+                        self.source.set()
+                        self.assertEqual(os.pread(file.fileno(), len(whole), 0)[:1 << 20], whole[:1 << 20])
+                    self.assert_served(shown)
+                    self.assertNotIn("cannot take over", log.read_text())
+
+    def test_a_mount_that_waits_for_its_source_can_be_unmounted(self) -> None:
+        with self.mount("--supervise") as mountpoint:
+            daemon = self.pid_of(mountpoint)
+            self.begins(errno.EIO)
+            os.kill(daemon, signal.SIGKILL)
+            log = self.root / "log"
+            self.assertTrue(wait_until(lambda: "waits for its source" in log.read_text(), LONG))
+        # It has been unmounted meanwhile.
+        self.assertTrue(wait_until(lambda: not processes_of(mountpoint), LONG))
 
     def test_stalls_end_with_the_outage(self) -> None:
         for way, options in WAYS.items():

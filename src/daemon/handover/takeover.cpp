@@ -95,6 +95,7 @@ void Takeover::show(std::vector<MountedTree> trees, bool is_new, bool replaced) 
 }
 
 MountDescriptors Takeover::take() {
+  is_taken_ = true;
   if (!socket_) return std::move(*kept_);
   // From here on the socket tells of the other process's end.
   outlive_parent();

@@ -34,6 +34,8 @@ class Takeover {
   OpeningTable& openings() noexcept { return *openings_; }
   /// What this process will show. @param is_new as HandoverState::is_new.
   void show(std::vector<MountedTree> trees, bool is_new, bool replaced);
+  /// Whether take() was called: what fails from then on cannot be tried again.
+  bool is_taken() const noexcept { return is_taken_; }
   /// Says that everything is opened and checked, and waits until the mount is this process's.
   /// @throws Error kIo if the other process has gone on with it.
   MountDescriptors take();
@@ -58,6 +60,7 @@ class Takeover {
   HandoverState state_;
   bool replace_ = false;
   bool after_crash_ = false;
+  bool is_taken_ = false;
 };
 
 }  // namespace reshardfs

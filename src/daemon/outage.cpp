@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/outage.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "daemon/keeping/service_manager.h"
+#include "fuse/event_log.h"
+#include "storage/byte_source.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestPause{100};
+constexpr milliseconds kLongestPause{2000};
+/// What a service manager shall allow for each attempt.
+constexpr std::chrono::microseconds kTimeForOne{std::chrono::minutes(1)};
+
+bool tells_of_outage(const Error& error) {
+  if (error.kind() != ErrorKind::kIo) return false;
+  switch (error.os_error()) {
+    case 0:  // a server
+    case EIO:
+    case ESTALE:
+    case ETIMEDOUT:
+    case ENOTCONN:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ESHUTDOWN:
+    case EPIPE:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EREMOTEIO:
+    case ENODEV:
+    case ENXIO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Reads a byte of each of some files.
+void read_some(const fs::path& path, int levels, int& most) {
+  for (const DirectoryEntry& entry : list_directory(path)) {
+    if (most == 0) return;
+    if (entry.is_directory && levels > 1) read_some(path / entry.name, levels - 1, most);
+    if (!entry.is_regular) continue;
+    --most;
+    const ByteSourcePtr file = open_file(path / entry.name);
+    std::array<std::byte, 1> byte{};
+    if (file->size() > 0) file->read_at(0, byte);
+  }
+}
+
+/// How a source fails that does not answer; nothing: it answers.
+std::optional<Error> outage_of(const fs::path& source) {
+  constexpr int kMostFiles = 64;
+  try {
+    int most = kMostFiles;
+    if (path_kind(source) == PathKind::kDirectory && !is_url(source)) read_some(source, 3, most);
+  } catch (const Error& error) {
+    if (tells_of_outage(error)) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_of_source(const Error& error, const fs::path& source) {
+  switch (error.kind()) {
+    case ErrorKind::kUsage:
+    case ErrorKind::kInternal:
+      return false;
+    case ErrorKind::kUnsupported:
+      break;
+    default:
+      if (error.file().empty()) return true;
+  }
+  return !error.file().empty() && (is_inside_by_name(error.file(), source) ||
+                                   (!is_url(source) && is_inside(error.file(), source)));
+}
+
+int outlast_outage(const fs::path& source, const std::function<int()>& attempt,
+                   const std::function<bool()>& may_go_on) {
+  milliseconds pause = kShortestPause;
+  bool is_told = false;
+  bool has_answered = false;
+  for (;;) {
+    try {
+      return attempt();
+    } catch (const Error& error) {
+      const std::optional<Error> outage =
+          tells_of_outage(error) ? std::optional(error) : outage_of(source);
+      if ((!outage && has_answered) || !may_go_on()) throw;
+      has_answered = !outage;
+      if (outage && !is_told) {
+        log_warning(LogEvent::kSourceAwaited, "{}; the mount waits for its source", outage->what());
+        is_told = true;
+      }
+    }
+    notify_service_manager(
+        fmt::format("STATUS=waiting for the source\nEXTEND_TIMEOUT_USEC={}", kTimeForOne.count()));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+}  // namespace reshardfs
