@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/mount_tree.h"
 
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
@@ -40,17 +43,17 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
   options.source.step = step;
   // What selects something of one step may select nothing of another: see check_selectors().
   options.source.allow_unmatched = true;
-  std::string identity;
+  std::string contents;
   {
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
     add_files(conversion, builder);
-    const std::string text = mount_identity(options, conversion.source_files());
-    identity = sha256_of(std::as_bytes(std::span(text)));
+    const std::string identity = mount_identity(options, conversion.source_files());
+    contents = step_contents(conversion) + " " + sha256_of(std::as_bytes(std::span(identity)));
   }
   return_free_memory();
   log_info(LogEvent::kStepOpened, "opened step {}", step);
-  return identity;
+  return contents;
 }
 
 void report(const std::string& step, const Error& error) {
@@ -76,9 +79,9 @@ std::optional<RankRange> check_input(const ConversionOptions& options) {
 }
 
 /// Options that select parameters are to select some of the newest step, if that can be opened.
-void check_selectors(ConversionOptions options, const std::vector<std::string>& steps) {
-  if (options.source.allow_unmatched || steps.empty()) return;
-  options.source.step = steps.back();
+void check_selectors(ConversionOptions options, const StepTree::Listing& listing) {
+  if (options.source.allow_unmatched || listing.steps.empty()) return;
+  options.source.step = listing.steps.back().name;
   options.source.allow_unmatched = true;
   options.check_replicas = false;
   std::vector<std::string> lines;
@@ -93,11 +96,22 @@ void check_selectors(ConversionOptions options, const std::vector<std::string>& 
 }
 
 /// An empty steps/ would be a riddle.
-void warn_of_no_step(const std::vector<StepInfo>& steps) {
-  if (steps.empty()) return;
-  log_warning(LogEvent::kStepIncomplete,
-              "no step can be shown yet: the newest, {}, is on {} alone, or still being written",
-              steps.back().name, rank_words(steps.back().ranks));
+void warn_of_no_step(const std::vector<StepInfo>& steps, const std::string& obstacle) {
+  if (!obstacle.empty()) {
+    log_warning(LogEvent::kStepIncomplete, "no step can be shown yet: {}", obstacle);
+  } else if (!steps.empty()) {
+    log_warning(LogEvent::kStepIncomplete,
+                "no step can be shown yet: the newest, {}, is on {} alone, or still being written",
+                steps.back().name, rank_words(steps.back().ranks));
+  }
+}
+
+std::vector<std::string> shown_names(const std::string& saved) {
+  std::vector<std::string> names;
+  for (const SavedSteps::Step& step : decode_steps(saved).steps) {
+    if (step.shown) names.push_back(step.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -115,12 +129,18 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options,
   const auto steps = std::make_shared<CompleteSteps>(options, check_input(options));
   raise_open_file_limit(kManyFiles);
   StepTree::Callbacks callbacks;
-  const std::vector<std::string> names = steps->names();
-  if (names.empty()) warn_of_no_step(steps_of(options));
-  if (!before) check_selectors(options, names);
-  callbacks.list = [steps] { return steps->names(); };
-  callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
-    return add_step(options, step, builder);
+  if (before) steps->trust(shown_names(before->saved));
+  const StepTree::Listing listing = steps->list({});
+  if (listing.steps.empty()) warn_of_no_step(steps_of(options), steps->obstacle());
+  if (!before) check_selectors(options, listing);
+  callbacks.list = [steps](const std::set<std::string>& open) { return steps->list(open); };
+  callbacks.open = [steps, options](const std::string& step, TreeBuilder& builder) {
+    try {
+      return add_step(options, step, builder);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kIo) steps->doubt(step);
+      throw;
+    }
   };
   // Monitoring finds them at one place, whichever steps there are.
   std::vector<OutputFile> common = process_files();

@@ -19,7 +19,7 @@ Tree conversion_tree(const Conversion& conversion, std::uint64_t version = 0);
 /// come up later are logged.
 /// @param options its step does not matter.
 /// @throws Error if the source has no steps to be found in its file names, or if a strategy cannot
-///         be read; steps themselves are not looked into.
+///         be read; what a single step lacks is logged.
 /// @param before where another process has stopped, if this one goes on.
 std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options,
                                          const std::optional<StepTree::GoingOn>& before = {});

@@ -85,7 +85,7 @@ ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_option
     : source(tree_source),
       options(mount_options),
       failures(log_line),
-      refresher([this] { source.refresh(); }, {}) {}
+      refresher([this] { return source.refresh(); }, {}) {}
 
 const fuse_lowlevel_ops& operations() {
   static const fuse_lowlevel_ops all = make_operations();

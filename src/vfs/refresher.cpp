@@ -5,7 +5,7 @@
 
 namespace reshardfs {
 
-Refresher::Refresher(std::function<void()> refresh, Limits limits,
+Refresher::Refresher(std::function<bool()> refresh, Limits limits,
                      std::function<Clock::time_point()> now)
     : refresh_(std::move(refresh)), limits_(limits), now_(std::move(now)) {
   // The source has just been looked at.
@@ -51,9 +51,10 @@ void Refresher::work() noexcept {
     if (stopping_) break;
     stale_from_ = now_() + limits_.fresh_for;
     lock.unlock();
-    refresh_();
+    const bool has_more = refresh_();
     lock.lock();
-    wanted_ = false;
+    wanted_ = has_more;
+    if (has_more) asked_ = Clock::now();
     ++looks_;
     changed_.notify_all();
   }

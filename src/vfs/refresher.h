@@ -26,8 +26,9 @@ class Refresher {
     std::chrono::milliseconds idle{30000};
   };
 
+  /// @param refresh looks. @return whether there is more to find out, with a look at once.
   /// @param now decides what is fresh; the patience is always real time.
-  Refresher(std::function<void()> refresh, Limits limits,
+  Refresher(std::function<bool()> refresh, Limits limits,
             std::function<Clock::time_point()> now = Clock::now);
   Refresher(const Refresher&) = delete;
   Refresher& operator=(const Refresher&) = delete;
@@ -48,7 +49,7 @@ class Refresher {
   void work() noexcept;
   bool ask() noexcept;
 
-  const std::function<void()> refresh_;
+  const std::function<bool()> refresh_;
   const Limits limits_;
   const std::function<Clock::time_point()> now_;
   std::mutex mutex_;

@@ -46,6 +46,10 @@ std::uint64_t number_of_listings(BranchNumber branch) noexcept {
 
 constexpr std::uint64_t kTrunkNumber = std::uint64_t{1} << 33;
 
+std::string with_contents(const std::string& contents) {
+  return contents + " ";
+}
+
 [[noreturn]] void throw_vanished() {
   throw Error(ErrorKind::kMissing, "the step is not there any more");
 }
@@ -54,10 +58,10 @@ constexpr std::uint64_t kTrunkNumber = std::uint64_t{1} << 33;
 
 StepTree::StepTree(Callbacks callbacks)
     : callbacks_(std::move(callbacks)), directory_(directory_number()) {
-  const std::vector<std::string> names = callbacks_.list();
+  const Listing listing = callbacks_.list({});
   const std::lock_guard lock(steps_mutex_);
   changed_ns_ = wall_clock_ns();
-  static_cast<void>(show(names));
+  static_cast<void>(show(listing.steps));
   static_cast<void>(publish());
 }
 
@@ -65,10 +69,10 @@ StepTree::StepTree(Callbacks callbacks, const GoingOn& before)
     : callbacks_(std::move(callbacks)),
       directory_(directory_number()),
       after_crash_(before.after_crash) {
-  const std::vector<std::string> names = callbacks_.list();
+  const Listing listing = callbacks_.list({});
   const std::lock_guard lock(steps_mutex_);
   adopt(decode_steps(before.saved), before.count, /*open_all=*/!after_crash_);
-  static_cast<void>(show(names));
+  static_cast<void>(show(listing.steps));
   static_cast<void>(publish());
 }
 
@@ -79,34 +83,44 @@ std::shared_ptr<const Tree> StepTree::current() const {
 
 // --- which steps there are ---------------------------------------------------------------------
 
-void StepTree::refresh() noexcept {
+bool StepTree::refresh() noexcept {
   try {
-    look();
+    return look();
   } catch (const std::exception&) {
-    // No memory, not even to tell of it: the next look will do.
+    return false;  // no memory, not even to tell of it: the next look will do
   }
 }
 
-void StepTree::look() {
-  std::vector<std::string> names;
+bool StepTree::look() {
+  Listing listing;
   try {
-    names = callbacks_.list();
+    listing = callbacks_.list(open_steps());
     list_problem_.clear();
   } catch (const Error& error) {
     // What is shown stays: a source that cannot be reached for a while has not lost its steps.
-    if (list_problem_ == error.what()) return;
+    if (list_problem_ == error.what()) return false;
     list_problem_ = error.what();
     callbacks_.report("", error);
-    return;
+    return false;
   }
   {
     TreePtr old;
     TreePtr unfolded;
     const std::lock_guard lock(steps_mutex_);
-    old = show(names);
+    old = show(listing.steps);
     if (fold_idle()) unfolded = publish();
   }
   look_into_known();
+  return listing.has_more;
+}
+
+std::set<std::string> StepTree::open_steps() const {
+  std::set<std::string> open;
+  const std::lock_guard lock(steps_mutex_);
+  for (const auto& [branch, step] : steps_) {
+    if (step.shown && !step.tree->root().pending) open.insert(step.name);
+  }
+  return open;
 }
 
 /// What a process before this one had opened: whether it is the same is not known before.
@@ -128,12 +142,24 @@ void StepTree::look_into_known() {
   }
 }
 
-StepTree::TreePtr StepTree::show(const std::vector<std::string>& names) {
-  std::set<std::string> wanted(names.begin(), names.end());
+/// Whether a step may have what is listed now.
+bool StepTree::may_be(const Step& step, const std::string& contents) {
+  return step.identity.empty() || contents.empty() ||
+         step.identity.starts_with(with_contents(contents));
+}
+
+StepTree::TreePtr StepTree::show(const std::vector<Listed>& steps) {
+  std::map<std::string, std::string> wanted;
+  for (const Listed& step : steps) wanted.emplace(step.name, step.contents);
   bool changed = false;
   for (auto it = steps_.begin(); it != steps_.end();) {
     Step& step = it->second;
-    if (step.shown && wanted.erase(step.name) > 0) {
+    const auto listed = wanted.find(step.name);
+    if (step.shown && listed != wanted.end() && may_be(step, listed->second)) {
+      // What has been saved again may be opened at once.
+      if (step.listed != listed->second) step.failure.reset();
+      step.listed = listed->second;
+      wanted.erase(listed);
       ++it;
       continue;
     }
@@ -141,10 +167,10 @@ StepTree::TreePtr StepTree::show(const std::vector<std::string>& names) {
     step.shown = false;
     it = step.open_files == 0 ? steps_.erase(it) : std::next(it);
   }
-  newest_ = names.empty() ? std::string() : names.back();
+  newest_ = steps.empty() ? std::string() : steps.back().name;
   if (!changed && wanted.empty()) return nullptr;
   changed_ns_ = wall_clock_ns();
-  for (const std::string& name : wanted) add_step(name);
+  for (const auto& [name, contents] : wanted) add_step(name);
   return publish();
 }
 
@@ -265,6 +291,8 @@ bool StepTree::open_again(const SavedSteps::Step& saved, Step& step, bool in_use
     }
     failure.emplace(ErrorKind::kChanged, "its files are other ones now");
   } catch (const Error& error) {
+    // The source may come back: then all is tried again.
+    if (in_use && after_crash_ && error.kind() == ErrorKind::kIo) throw;
     failure = error;
   }
   if (!in_use) return false;
@@ -371,9 +399,9 @@ bool StepTree::can_reopen(InodeNumber inode) const noexcept {
 
 StepTree::Opened StepTree::open_step(BranchNumber branch, const std::string& name) const {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
-  std::string identity = callbacks_.open(name, builder);
+  const std::string contents = callbacks_.open(name, builder);
   Tree tree = std::move(builder).build();
-  identity += " " + std::to_string(tree.sum());
+  std::string identity = with_contents(contents) + std::to_string(tree.sum());
   return {std::make_shared<const Tree>(std::move(tree)), std::move(identity)};
 }
 

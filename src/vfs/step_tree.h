@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -26,16 +27,27 @@ namespace reshardfs {
 /// A generation is a small trunk (the root, steps, latest) with a branch for each step; branches
 /// are passed on from one generation to the next. A step that has vanished while a file of it is
 /// open keeps its branch, out of sight, until the last one is closed: until then its source files
-/// are open, too, and their space in use. A step that comes back is another one, with other inode
-/// numbers, so that nothing which the kernel has kept of the old one is taken for the new one's.
+/// are open, too, and their space in use. A step that comes back, or that was saved again while it
+/// was shown, is another one, with other inode numbers, so that nothing which the kernel has kept
+/// of the old one is taken for the new one's.
 class StepTree final : public TreeSource {
  public:
   using Clock = std::chrono::steady_clock;
 
+  struct Listed {
+    std::string name;
+    /// What tells its files from others': the first word of what `open` returns; empty: not known.
+    std::string contents{};
+  };
+  struct Listing {
+    std::vector<Listed> steps{};  ///< those to show, oldest first
+    bool has_more = false;        ///< others may follow, if it is asked again
+  };
+
   /// What it asks, never with a lock held.
   struct Callbacks {
-    /// The names of the steps to show, oldest first. @throws Error
-    std::function<std::vector<std::string>()> list;
+    /// @param open the steps whose sources are open. @throws Error
+    std::function<Listing(const std::set<std::string>& open)> list;
     /// Adds a step's files. @return what tells them from others'. @throws Error
     std::function<std::string(const std::string& step, TreeBuilder& builder)> open;
     /// Is told of problems, once of each: those of list() with an empty step.
@@ -68,7 +80,7 @@ class StepTree final : public TreeSource {
 
   std::shared_ptr<const Tree> current() const override;
   bool changes() const noexcept override { return true; }
-  void refresh() noexcept override;
+  bool refresh() noexcept override;
   void open_directory(InodeNumber inode) override;
   bool can_reopen(InodeNumber inode) const noexcept override;
   bool file_opened(InodeNumber inode) override;
@@ -85,6 +97,7 @@ class StepTree final : public TreeSource {
     std::string name;
     std::shared_ptr<const Tree> tree;  ///< pending, or with all files
     std::string identity;              ///< of its files, once they are known
+    std::string listed;                ///< its contents as they were last listed
     bool shown = true;
     bool folded = false;  ///< pending again, see kMostIdle
     std::uint64_t open_files = 0;
@@ -97,11 +110,13 @@ class StepTree final : public TreeSource {
 
   using TreePtr = std::shared_ptr<const Tree>;
 
-  void look();
+  bool look();
   void look_into_known();
+  std::set<std::string> open_steps() const;
   // These need steps_mutex_. What they return is the generation before, for the caller to drop when
   // the lock is free: the last one to hold it closes the sources that no other generation has.
-  [[nodiscard]] TreePtr show(const std::vector<std::string>& names);
+  [[nodiscard]] TreePtr show(const std::vector<Listed>& steps);
+  static bool may_be(const Step& step, const std::string& contents);
   bool fold_idle();
   [[nodiscard]] TreePtr publish();
   void add_step(const std::string& name);

@@ -26,7 +26,8 @@ class TreeSource {
   /// Whether there may ever be another generation.
   virtual bool changes() const noexcept { return false; }
   /// Looks whether there should be a new generation. May wait for storage. By one thread at a time.
-  virtual void refresh() noexcept {}
+  /// @return whether it has left something for another look, at once.
+  virtual bool refresh() noexcept { return false; }
   /// Finds out what a pending directory holds; then the present generation has it. May wait for
   /// storage. Problems are the source's to report: they are many requests' answer.
   /// @throws Error

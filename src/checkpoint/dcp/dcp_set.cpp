@@ -291,7 +291,7 @@ std::optional<std::vector<StepInfo>> find_dcp_steps(const fs::path& directory,
   if (!find_tables(directory, tree)) return std::nullopt;
   const auto step = parse_iter_directory(directory_name(directory));
   if (!step) return std::vector<StepInfo>();
-  return std::vector<StepInfo>{{*step, {Rank()}, true}};
+  return std::vector<StepInfo>{{*step, {Rank()}, true, {directory}}};
 }
 
 std::optional<Discovery> discover_megatron(const fs::path& directory,
@@ -323,7 +323,7 @@ std::optional<std::vector<StepInfo>> find_megatron_steps(const fs::path& directo
   for (const auto& [step, path] : found->directories) {
     const bool complete = found->tracked && found->is_finished(step) &&
                           path_kind(path / kTable, tree) == PathKind::kOther;
-    steps.push_back({step, {Rank()}, complete});
+    steps.push_back({step, {Rank()}, complete, {path}});
   }
   return steps;
 }

@@ -209,14 +209,14 @@ std::optional<std::vector<StepInfo>> find_universal_steps(const fs::path& direct
   if (!parameters_in(directory, tree).empty()) {
     const auto step = parse_universal_tag(directory_name(directory));
     if (!step) return std::vector<StepInfo>();
-    return std::vector<StepInfo>{{*step, {Rank()}, true}};
+    return std::vector<StepInfo>{{*step, {Rank()}, true, {directory}}};
   }
   const auto found = find_universal_tags(directory, tree);
   if (!found) return std::nullopt;
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {
     if (!parameters_in(path, tree).empty()) {
-      steps.push_back({step, {Rank()}, found->is_finished(step)});
+      steps.push_back({step, {Rank()}, found->is_finished(step), {path}});
     }
   }
   if (steps.empty()) return std::nullopt;

@@ -483,7 +483,7 @@ std::optional<std::vector<StepInfo>> find_deepspeed_steps(const fs::path& direct
   if (find_zero_files(directory, tree)) {
     const auto step = parse_zero_tag(directory_name(directory));
     if (!step) return std::vector<StepInfo>();
-    return std::vector<StepInfo>{{*step, {Rank()}, true}};
+    return std::vector<StepInfo>{{*step, {Rank()}, true, {directory}}};
   }
   const auto found = find_zero_tags(directory, tree, /*needs_tracker=*/false);
   if (!found) {
@@ -492,7 +492,7 @@ std::optional<std::vector<StepInfo>> find_deepspeed_steps(const fs::path& direct
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {
     if (!find_zero_files(path, tree)) continue;
-    steps.push_back({step, {Rank()}, found->tracked && found->is_finished(step)});
+    steps.push_back({step, {Rank()}, found->tracked && found->is_finished(step), {path}});
   }
   if (steps.empty()) return std::nullopt;
   return steps;

@@ -270,6 +270,7 @@ StepInfo describe(const std::string& step, const std::filesystem::path& director
                   const SourceTreePtr& tree) {
   StepInfo info;
   info.name = step;
+  info.places = {directory};
   std::map<bool, std::set<Rank>> ranks;  // by whether they are the optimizer's
   std::map<bool, std::set<std::int64_t>> counts;
   bool described = false;

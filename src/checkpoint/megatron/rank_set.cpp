@@ -248,7 +248,7 @@ std::optional<std::vector<StepInfo>> find_megatron_rank_steps(const fs::path& di
   if (!find_directories(directory, tree).empty()) {
     const auto step = parse_iter_directory(directory_name(directory));
     if (!step) return std::vector<StepInfo>();
-    return std::vector<StepInfo>{{*step, {Rank()}, true}};
+    return std::vector<StepInfo>{{*step, {Rank()}, true, {directory}}};
   }
   const auto found = find_iters(directory, tree, /*needs_tracker=*/false);
   if (!found) return std::nullopt;
@@ -260,7 +260,8 @@ std::optional<std::vector<StepInfo>> find_megatron_rank_steps(const fs::path& di
     // A training may change the format.
     const bool has_model =
         of_ranks || path_kind(path / kDistributedTable, tree) == PathKind::kOther;
-    steps.push_back({step, {Rank()}, has_model && found->tracked && found->is_finished(step)});
+    const bool is_finished = found->tracked && found->is_finished(step);
+    steps.push_back({step, {Rank()}, has_model && is_finished, {path}});
   }
   return has_ranks ? std::optional(std::move(steps)) : std::nullopt;
 }

@@ -86,7 +86,7 @@ Folders folders_beside(const fs::path& source, const SourceTreePtr& tree) {
 std::vector<StepInfo> describe(const Folders& folders) {
   std::vector<StepInfo> steps;
   for (const auto& [step, folder] : folders) {
-    steps.push_back({step, {Rank()}, is_checkpoint(folder)});
+    steps.push_back({step, {Rank()}, true, {folder}});
   }
   return steps;
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text/url_path.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/step_sets.h"
@@ -26,7 +27,14 @@ std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const Ra
   for (const auto& [rank, by_step] : group_by_rank(found.files)) {
     for (const auto& [step, files] : by_step) {
       if (step.empty()) continue;
-      by_name[step].ranks.push_back(rank);
+      StepInfo& info = by_name[step];
+      info.ranks.push_back(rank);
+      for (const FoundFile& file : files) {
+        info.places.push_back(file.path);
+        if (!is_url(file.path)) continue;
+        info.listed_mtime_ns =
+            std::max(info.listed_mtime_ns, known_mtime_ns(file.path, file.tree));
+      }
       ranks_with_steps.insert(rank);
       if (rank_part_problem(root, files)) broken.insert(step);
     }

@@ -22,6 +22,10 @@ struct StepInfo {
   /// Every rank that has any step has this one, with all parts of its file, and no file is still
   /// being written.
   bool complete = false;
+  /// Directories that have files of this step alone, or its files.
+  std::vector<std::filesystem::path> places{};
+  /// Of files on a server, the newest time in its list, nanoseconds since the epoch; 0: not known.
+  std::int64_t listed_mtime_ns = 0;
 };
 
 /// The ranks in `wanted` without a file of the step, ascending. If the set has none of these ranks,

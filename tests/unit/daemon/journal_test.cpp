@@ -16,6 +16,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "storage/descriptor_pool.h"
+
 namespace reshardfs {
 namespace {
 

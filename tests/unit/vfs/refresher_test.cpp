@@ -27,12 +27,17 @@ class RefresherTest : public testing::Test {
  protected:
   static constexpr Refresher::Limits kLimits{1000ms, 200ms, 1h};
 
-  void start(std::function<void()> refresh, Refresher::Limits limits = kLimits) {
+  void start(std::function<bool()> refresh, Refresher::Limits limits = kLimits) {
     refresher = std::make_unique<Refresher>(std::move(refresh), limits, [this] { return clock(); });
     refresher->start();
   }
   void count(Refresher::Limits limits = kLimits) {
-    start([this] { ++looks; }, limits);
+    start(
+        [this] {
+          ++looks;
+          return false;
+        },
+        limits);
   }
   bool looked(int times) {
     const auto deadline = Clock::now() + 10s;
@@ -73,6 +78,7 @@ TEST_F(RefresherTest, NobodyWaitsLongForASlowSource) {
   start([&] {
     release.acquire();
     ++looks;
+    return false;
   });
   clock.advance(1000ms);
   // If each waited as the first that may, they would take more than a minute.
@@ -97,8 +103,22 @@ TEST_F(RefresherTest, LooksByItselfNowAndThen) {
   EXPECT_GE(looks, 3);
 }
 
+TEST_F(RefresherTest, LooksAtOnceWhileThereIsMore) {
+  start([this] { return ++looks < 5; });
+  clock.advance(1000ms);
+  refresher->request();
+  EXPECT_TRUE(looked(5));
+  clock.advance(999ms);
+  refresher->request_and_wait();
+  EXPECT_EQ(looks, 5);
+}
+
 TEST_F(RefresherTest, WithoutAThreadRequestsDoNothing) {
-  Refresher idle([this] { ++looks; }, kLimits, [this] { return clock(); });
+  const auto look = [this] {
+    ++looks;
+    return false;
+  };
+  Refresher idle(look, kLimits, [this] { return clock(); });
   clock.advance(5000ms);
   idle.request();
   idle.request_and_wait();

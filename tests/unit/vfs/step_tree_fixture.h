@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,15 @@ using Names = std::vector<std::string>;
 class Source {
  public:
   StepTree::Callbacks callbacks() {
-    return {[this] {
+    return {[this](const std::set<std::string>& open) {
               if (list_error) throw *list_error;
-              return names;
+              listed_as_open = {open.begin(), open.end()};
+              StepTree::Listing listing;
+              for (const std::string& name : names) {
+                listing.steps.push_back({name, tells_contents ? name + version : ""});
+              }
+              listing.has_more = has_more;
+              return listing;
             },
             [this](const std::string& step, TreeBuilder& builder) {
               open(step, builder);
@@ -37,6 +44,9 @@ class Source {
   }
 
   Names names;
+  bool tells_contents = false;  ///< when it lists its steps
+  bool has_more = false;
+  Names listed_as_open;  ///< by the tree, at the last list
   std::optional<Error> list_error;
   std::optional<Error> open_error;
   Names opened;

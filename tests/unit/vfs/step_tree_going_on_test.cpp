@@ -130,6 +130,16 @@ TEST_F(StepTreeGoingOn, AStepInUseThatHasChangedIsRefused) {
   EXPECT_THAT(shown(*after), ElementsAre("1", "22"));
 }
 
+TEST_F(StepTreeGoingOn, AfterACrashASourceThatFailsIsWaitedFor) {
+  const auto before = begin({"1", "22"});
+  const InodeNumber file = open_file(*before, "1");
+  source.open_error = Error(ErrorKind::kIo, "unreachable");
+  EXPECT_THROW(go_on(/*after_crash=*/true), Error);
+  EXPECT_TRUE(source.reports.empty());
+  source.open_error.reset();
+  EXPECT_NE(go_on(/*after_crash=*/true)->current()->find(file), nullptr);
+}
+
 TEST_F(StepTreeGoingOn, LearnsWhatHasHappenedSince) {
   const auto before = begin({"1", "22"});
   const auto after = go_on();

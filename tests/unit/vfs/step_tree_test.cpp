@@ -144,6 +144,52 @@ TEST_F(StepTreeTest, AStepThatComesBackIsAnotherOne) {
   EXPECT_THAT(shown(*steps), ElementsAre("1_1"));
 }
 
+TEST_F(StepTreeTest, AStepThatWasSavedAgainIsAnotherOne) {
+  source.tells_contents = true;
+  const auto steps = make({"1_1", "1_2"});
+  open(*steps, "1_1");
+  const InodeNumber directory = number(*steps, {"steps", "1_1"});
+  const InodeNumber unopened = number(*steps, {"steps", "1_2"});
+  const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+  EXPECT_TRUE(steps->file_opened(file));
+  steps->refresh();
+  EXPECT_THAT(source.listed_as_open, ElementsAre("1_1"));
+  EXPECT_EQ(number(*steps, {"steps", "1_1"}), directory) << "nothing has changed";
+
+  source.version = "saved again";
+  steps->refresh();
+  EXPECT_NE(number(*steps, {"steps", "1_1"}), directory);
+  EXPECT_EQ(number(*steps, {"steps", "1_2"}), unopened) << "nobody has seen the old one";
+  EXPECT_NE(steps->current()->find(file), nullptr) << "who has it open may go on";
+  open(*steps, "1_1");
+  EXPECT_NE(number(*steps, {"steps", "1_1", "rank_0", "a"}), file);
+  steps->closed(steps->tree_of(file));
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+  EXPECT_THAT(shown(*steps), ElementsAre("1_1", "1_2"));
+}
+
+TEST_F(StepTreeTest, WhatWasSavedAgainIsTriedAtOnce) {
+  source.tells_contents = true;
+  const auto steps = make({"1_1"});
+  steps->refresh();
+  source.open_error = Error(ErrorKind::kBadInput, "broken");
+  EXPECT_THROW(open(*steps, "1_1"), Error);
+  source.open_error.reset();
+  EXPECT_THROW(open(*steps, "1_1"), Error);
+  source.version = "saved again";
+  steps->refresh();
+  EXPECT_NO_THROW(open(*steps, "1_1"));
+}
+
+TEST_F(StepTreeTest, TellsWhetherThereIsMoreToList) {
+  const auto steps = make({"1_1"});
+  EXPECT_FALSE(steps->refresh());
+  source.has_more = true;
+  EXPECT_TRUE(steps->refresh());
+  source.list_error = Error(ErrorKind::kIo, "unreachable");
+  EXPECT_FALSE(steps->refresh());
+}
+
 TEST_F(StepTreeTest, AFailureIsToldOnceAndTriedAgainLater) {
   const auto steps = make({"1_1", "1_2"});
   source.open_error = Error(ErrorKind::kBadInput, "broken");

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/local/path_stamp.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As a file whose writer keeps its times, or does not.
+void set_mtime(const fs::path& path, std::time_t seconds) {
+  const std::array<timespec, 2> times{timespec{seconds, 0}, timespec{seconds, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+}
+
+TEST(PathStamp, IsEmptyWhereNothingIs) {
+  const test::TempDir dir;
+  EXPECT_EQ(path_stamp(dir.path() / "absent"), "");
+  EXPECT_EQ(path_stamp(dir.write("file", "x") / "below"), "");
+  fs::create_symlink("itself", dir.path() / "itself");
+  EXPECT_EQ(path_stamp(dir.path() / "itself"), "");
+}
+
+TEST(PathStamp, TellsOneFileFromAnother) {
+  const test::TempDir dir;
+  const fs::path file = dir.write("file", "x");
+  set_mtime(file, 1000);
+  const std::string before = path_stamp(file);
+  EXPECT_EQ(path_stamp(file), before);
+  dir.write("file", "xy");
+  set_mtime(file, 1000);
+  EXPECT_NE(path_stamp(file), before) << "the size is another one";
+  const std::string longer = path_stamp(file);
+  const fs::path other = dir.write("other", "xy");
+  set_mtime(other, 1000);
+  fs::rename(other, file);
+  EXPECT_NE(path_stamp(file), longer) << "it is another file";
+}
+
+TEST(PathStamp, OfADirectoryTellsNothingOfItsFiles) {
+  const test::TempDir dir;
+  const fs::path file = dir.write("step/file", "x");
+  set_mtime(file.parent_path(), 1000);
+  const std::string before = path_stamp(file.parent_path());
+  dir.write("step/file", "xy");
+  EXPECT_EQ(path_stamp(file.parent_path()), before);
+  dir.write("step/more", "x");
+  EXPECT_NE(path_stamp(file.parent_path()), before);
+}
+
+TEST(TreeStamp, TellsOfAllThatLiesBelow) {
+  const test::TempDir dir;
+  dir.write("step/rank_0/file", "x");
+  const fs::path step = dir.path() / "step";
+  std::string last = tree_stamp(step);
+  EXPECT_EQ(tree_stamp(step), last);
+  const auto changes = [&] {
+    const std::string now = tree_stamp(step);
+    return std::exchange(last, now) != now;
+  };
+  dir.write("step/rank_0/file", "xy");
+  EXPECT_TRUE(changes());
+  dir.write("step/rank_1/file", "x");
+  EXPECT_TRUE(changes());
+  fs::rename(step / "rank_1/file", step / "rank_1/renamed");
+  EXPECT_TRUE(changes());
+  fs::remove_all(step);
+  EXPECT_TRUE(changes());
+  EXPECT_FALSE(changes());
+}
+
+TEST(TreeStamp, EndsWhereALinkLeadsUp) {
+  const test::TempDir dir;
+  dir.write("step/file", "x");
+  fs::create_directory_symlink("..", dir.path() / "step/up");
+  EXPECT_NE(tree_stamp(dir.path() / "step"), "");
+}
+
+}  // namespace
+}  // namespace reshardfs
