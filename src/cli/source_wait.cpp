@@ -21,6 +21,7 @@
 #include "cli/words/shared_words.h"
 #include "daemon/keeping/service_manager.h"
 #include "daemon/mount_tree.h"
+#include "daemon/outage.h"
 #include "daemon/status/bounded_task.h"
 #include "fuse/event_log.h"
 #include "fuse/mounting/mountpoint.h"
@@ -41,17 +42,17 @@ constexpr seconds kTimeToOpen{900};
 
 /// Why a mount cannot be made yet.
 struct Obstacle {
-  ErrorKind kind = ErrorKind::kIo;
+  bool may_end = true;  ///< without another command line
   std::string message;
 };
 
 std::optional<Obstacle> obstacle_of(const std::string& text) {
   if (text.empty()) return {};
-  return Obstacle{static_cast<ErrorKind>(text.front() - '0'), text.substr(1)};
+  return Obstacle{text.front() == '1', text.substr(1)};
 }
 
 std::string text_of(const Obstacle& obstacle) {
-  return static_cast<char>('0' + static_cast<int>(obstacle.kind)) + obstacle.message;
+  return (obstacle.may_end ? '1' : '0') + obstacle.message;
 }
 
 /// No waiting makes a mount point of what is none.
@@ -85,29 +86,32 @@ void ask_server(const MountArguments& arguments) {
   }
 }
 
+/// Whether waiting may help: files of a source that grows may be anything before they are whole.
+bool may_end(const Error& error, const std::filesystem::path& source) {
+  const ErrorKind kind = error.kind();
+  return kind != ErrorKind::kUsage && kind != ErrorKind::kInternal &&
+         (kind != ErrorKind::kUnsupported || is_of_source(error, source));
+}
+
 /// @param attempt throws what is in the way. In the child process.
-TaskResult result_of(const std::function<void()>& attempt) {
+TaskResult result_of(const MountArguments& arguments, const std::function<void()>& attempt) {
   // The child has neither the log nor its descriptor.
   spdlog::set_level(spdlog::level::off);
   try {
     attempt();
     return {};
   } catch (const Error& error) {
-    return {.text = text_of({error.kind(), error.what()})};
+    return {.text = text_of({may_end(error, absolute_location(arguments.source)), error.what()})};
   } catch (const std::exception& error) {  // of <filesystem>
-    return {.text = text_of({ErrorKind::kIo, error.what()})};
+    return {.text = text_of({true, error.what()})};
   }
-}
-
-bool is_worth_waiting(ErrorKind kind) {
-  return kind != ErrorKind::kUsage && kind != ErrorKind::kUnsupported &&
-         kind != ErrorKind::kInternal;
 }
 
 class Wait {
  public:
   Wait(const MountArguments& arguments, std::function<void()> attempt)
-      : shown_(printable(shown_location(arguments.source))),
+      : arguments_(arguments),
+        shown_(printable(shown_location(arguments.source))),
         limit_(arguments.wait_for_source),
         end_(BoundedTask::Clock::now() + limit_.value_or(seconds(0))),
         attempt_(std::move(attempt)) {}
@@ -117,22 +121,22 @@ class Wait {
       const BoundedTask::Clock::time_point begin = BoundedTask::Clock::now();
       const auto obstacle = try_once();
       if (!obstacle) break;
-      if (!is_worth_waiting(obstacle->kind)) break;  // the mount itself says what is wrong
+      if (!obstacle->may_end) break;  // the mount itself says what is wrong
       tell(obstacle->message);
-      // What takes long to find out is not asked for all the time.
-      const auto pause = std::clamp<BoundedTask::Clock::duration>(
-          2 * (BoundedTask::Clock::now() - begin), kShortestPause, kLongestPause);
-      if (is_over(BoundedTask::Clock::now() + pause)) give_up(obstacle->message);
+      const BoundedTask::Clock::time_point now = BoundedTask::Clock::now();
+      if (limit_ && now >= end_) give_up(obstacle->message);
+      // What takes long to find out is not asked for all the time, but once more at the end.
+      auto pause = std::clamp<BoundedTask::Clock::duration>(2 * (now - begin), kShortestPause,
+                                                            kLongestPause);
+      if (limit_) pause = std::min(pause, end_ - now);
       std::this_thread::sleep_for(pause);
     }
     if (has_told_) extend(kTimeToOpen);
   }
 
  private:
-  bool is_over(BoundedTask::Clock::time_point time) const { return limit_ && time >= end_; }
-
   std::optional<Obstacle> try_once() {
-    BoundedTask task([this] { return result_of(attempt_); });
+    BoundedTask task([this] { return result_of(arguments_, attempt_); });
     // The first attempt may find all that is there although there is no time to wait.
     const BoundedTask::Clock::time_point last =
         std::max(end_, BoundedTask::Clock::now() + kSilence);
@@ -143,7 +147,7 @@ class Wait {
       const auto result = task.wait_until(until);
       if (result && result->error == 0) return obstacle_of(result->text);
       if (task.has_ended()) {
-        return Obstacle{ErrorKind::kIo, shown_ + ": the process that looked at it was ended"};
+        return Obstacle{true, shown_ + ": the process that looked at it was ended"};
       }
       tell(silent);
       if (limit_ && BoundedTask::Clock::now() >= last) give_up(silent);
@@ -173,6 +177,7 @@ class Wait {
                 fmt::format("waited {} s for the source in vain: {}", limit_->count(), message));
   }
 
+  const MountArguments& arguments_;
   const std::string shown_;
   const std::optional<seconds> limit_;
   const BoundedTask::Clock::time_point end_;

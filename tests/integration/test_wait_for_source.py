@@ -190,6 +190,7 @@ class Waiting(Place):
             begin = time.monotonic()
             with self.mounting(*made.options(), "--wait-for-source", "3s") as mount:
                 self.assertEqual(mount.code(), 3, mount.said())
+                self.assertGreaterEqual(time.monotonic() - begin, 3)
                 self.assertLess(time.monotonic() - begin, 30)
                 last = mount.said().splitlines()[-1]
                 self.assertRegex(last, r"^reshardfs: waited 3 s for the source in vain: .*rank.1")
