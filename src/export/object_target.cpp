@@ -21,6 +21,8 @@
 namespace reshardfs {
 namespace {
 
+/// What the names of objects begin with in which an export records what it does.
+constexpr const char* kOwnNames = ".reshardfs-export";
 /// Texts such as manifests are not read if they are larger.
 constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20U;
 
@@ -43,6 +45,20 @@ S3Name prefix_of(const std::filesystem::path& url) {
   }
   name.key += '/';
   return name;
+}
+
+/// Names the target in an error about an object that the user has not named.
+template <typename Work>
+auto of_target(const S3Name& prefix, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.file().find(kOwnNames) == std::string::npos) throw;
+    throw Error(error.kind(), error.message())
+        .in_file(shown_s3(prefix))
+        .os_error(error.os_error())
+        .hint(error.hint());
+  }
 }
 
 }  // namespace
@@ -90,29 +106,33 @@ Target::Listing ObjectTarget::list(const std::set<std::string>& paths) const {
 
 std::vector<std::string> ObjectTarget::names(const std::string& prefix) const {
   std::set<std::string> names;
-  list_s3_objects(name(prefix), [&](S3Object& object) {
-    names.insert(top_of(object.key.substr(prefix_.key.size())));
-    return true;
+  of_target(prefix_, [&] {
+    list_s3_objects(name(prefix), [&](S3Object& object) {
+      names.insert(top_of(object.key.substr(prefix_.key.size())));
+      return true;
+    });
   });
   return {names.begin(), names.end()};
 }
 
 std::optional<std::string> ObjectTarget::read(const std::string& name, std::string_view end) const {
-  auto text = read_s3_text(this->name(name), kMaxTextBytes);
+  auto text = of_target(prefix_, [&] { return read_s3_text(this->name(name), kMaxTextBytes); });
   if (text && !text->ends_with(end)) return std::nullopt;
   return text;
 }
 
 void ObjectTarget::put(const std::string& name, const std::string& text) const {
   const S3Name object = this->name(name);
-  const auto there = look_at_s3_object(object);
-  // What the store says is not read: its checksum may be of another kind.
-  if (there && there->size == text.size() && read_s3_text(object, text.size()) == text) return;
-  write_s3_object(object, std::as_bytes(std::span(text)));
+  of_target(prefix_, [&] {
+    const auto there = look_at_s3_object(object);
+    // What the store says is not read: its checksum may be of another kind.
+    if (there && there->size == text.size() && read_s3_text(object, text.size()) == text) return;
+    write_s3_object(object, std::as_bytes(std::span(text)));
+  });
 }
 
 void ObjectTarget::remove(const std::string& name) const {
-  remove_s3_object(this->name(name));
+  of_target(prefix_, [&] { remove_s3_object(this->name(name)); });
 }
 
 std::unique_ptr<Claim> ObjectTarget::claim(const std::optional<Share>& share) const {

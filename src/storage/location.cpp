@@ -37,7 +37,8 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
         .hint("put the name and the password into ~/.netrc");
   }
   if (parts.authority.empty()) {
-    throw Error(ErrorKind::kUsage, "is not a valid URL: there is no host").in_file(text);
+    throw Error(ErrorKind::kUsage, "is not a valid URL: there is no host")
+        .in_file(shown_location(text));
   }
   const std::string root = origin_of(text);
   const std::string location = without_slashes(root + url_decoded(parts.path), root.size());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text/metrics_text.h"
 
+#include <algorithm>
+
 #include "base/text/utf8.h"
 
 namespace reshardfs {
@@ -40,13 +42,16 @@ std::string metric_label_value(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = utf8_length(text, at);
-    if (bytes == 0) {
-      const auto byte = static_cast<unsigned char>(text[at++]);
-      out.append("\\\\x").append({kDigits[byte >> 4U], kDigits[byte & 0xfU]});
+    const auto [bytes, character] = utf8_character(text, at);
+    const char first = text[at];
+    const bool is_shown = bytes != 0 && !is_control(character) && !is_layout_control(character);
+    if (!is_shown && first != '\n') {
+      for (const std::size_t end = at + std::max(bytes, std::size_t{1}); at < end; ++at) {
+        const auto byte = static_cast<unsigned char>(text[at]);
+        out.append("\\\\x").append({kDigits[byte >> 4U], kDigits[byte & 0xfU]});
+      }
       continue;
     }
-    const char first = text[at];
     if (first == '\n') {
       out += "\\n";
     } else {

@@ -16,7 +16,8 @@ namespace reshardfs {
 /// What all names begin with.
 inline constexpr std::string_view kMetricPrefix = "reshardfs_";
 
-/// A label's value as it stands between quotes. A byte that is no UTF-8 becomes the text "\xff".
+/// A label's value as it stands between quotes. A byte that is no UTF-8, and each
+/// of a control character, becomes a text such as "\xff".
 std::string metric_label_value(std::string_view text);
 
 class MetricsText {

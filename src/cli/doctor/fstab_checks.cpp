@@ -20,6 +20,7 @@
 #include "fuse/mounting/mount_table.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -76,7 +77,8 @@ Findings check_boot(const FstabEntry& entry, const std::string& file) {
     return !place.empty() && is_far(place);
   });
   if (far != read.end() && !entry.has_option("_netdev")) {
-    warn(printable(*far) + " needs the network, and without _netdev the mount may come before it",
+    warn(printable(shown_location(*far)) +
+             " needs the network, and without _netdev the mount may come before it",
          "_netdev");
   }
   if (!value_of(entry, "wait_for_source").empty() && !entry.has_option("x-systemd.mount-timeout")) {
@@ -125,8 +127,8 @@ Findings check_entry(const FstabEntry& entry, const std::string& file,
     words.push_back(fmt::format("{}", fmt::join(entry.options, ",")));
   }
   Findings findings = check_mount(*mount_helper_arguments("mount.reshardfs", words), bounded);
-  const Findings boot =
-      bounded.run(kBootCheck, entry.source, [&] { return check_boot(entry, file); });
+  const Findings boot = bounded.run(kBootCheck, shown_location(entry.source),
+                                    [&] { return check_boot(entry, file); });
   findings.insert(findings.end(), boot.begin(), boot.end());
   return findings;
 }

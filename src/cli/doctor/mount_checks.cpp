@@ -91,8 +91,8 @@ Findings strategies_read(const Given& given) {
   std::string named;
   for (const char* option : {"src-strategy", "dst-strategy"}) {
     if (!given.has(option)) continue;
-    named +=
-        fmt::format("{}--{} {}", named.empty() ? "" : ", ", option, printable(given.text(option)));
+    named += fmt::format("{}--{} {}", named.empty() ? "" : ", ", option,
+                         printable(shown_location(given.text(option))));
   }
   if (named.empty()) return {skipped(kStrategiesCheck, "none is named")};
   return {{.name = kStrategiesCheck, .message = named}};

@@ -51,6 +51,28 @@ void require_no_near_option(const Command& command, const std::string& word,
       .hint("did you mean '" + *near + "'?");
 }
 
+/// Whether a word looks like the rest of the value before it: a view, or sizes such as pp=2.
+bool goes_on(const Option& option, const std::string& value, const std::string& word) {
+  const auto& choices = option.choices;
+  const bool is_choice = option.takes == Takes::kList && !choices.empty() &&
+                         std::find(choices.begin(), choices.end(), word) != choices.end();
+  const bool has_sizes = option.type.find("SIZES") != std::string::npos;
+  constexpr std::size_t kLongestAxis = 3;  // opt
+  return is_choice || (has_sizes && value.find('=') != std::string::npos &&
+                       word.find('=') != std::string::npos && word.find('=') <= kLongestAxis);
+}
+
+/// mount(8) and fstab(5) end an option at each comma.
+void require_no_comma(const Given& given, const std::string& word) {
+  if (given.options.empty()) return;
+  const auto& [option, value] = given.options.back();
+  if (!goes_on(*option, value, word)) return;
+  throw Error(ErrorKind::kUsage, "'" + printable(word) + "' is no mount option: a comma ends " +
+                                     "the value of " + option->name)
+      .hint("write '" + option->name + " = \"" + printable(value) + "," + printable(word) +
+            "\"' in a file of options, and name it with config=FILE");
+}
+
 void add_mount_word(const std::string& word, Given& given) {
   if (word.empty() || word.starts_with("x-") || word.starts_with("comment=")) return;
   if (std::find(kIgnoredWords.begin(), kIgnoredWords.end(), word) != kIgnoredWords.end()) return;
@@ -61,6 +83,7 @@ void add_mount_word(const std::string& word, Given& given) {
   std::replace(key.begin(), key.end(), '_', '-');
   const Option* const option = find_option(command, key);
   if (option == nullptr) {
+    require_no_comma(given, word);
     if (has_value) require_no_near_option(command, word.substr(0, equals), key);
     given.options.push_back({find_option(command, "fuse-option"), word});
     return;

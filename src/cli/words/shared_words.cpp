@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/words/shared_words.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -12,6 +16,7 @@
 #include "base/process/process_state.h"
 #include "cli/options/table.h"
 #include "conversion/installed_maps.h"
+#include "fuse/event_log.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/local/measured_file.h"
@@ -63,15 +68,36 @@ bool names_store(const Given& given) {
                      [](const std::string& word) { return word.starts_with("s3://"); });
 }
 
+/// Whether an error is about the user's own directory of a cache, and that is somebody else's.
+bool is_taken(const Error& error, const std::filesystem::path& place) {
+  struct stat status {};
+  return error.kind() == ErrorKind::kUsage && error.file() != place &&
+         ::lstat(error.file().c_str(), &status) == 0 && status.st_uid != ::geteuid();
+}
+
+/// nullptr, with a warning, where somebody else has taken the directory's name first, as anybody
+/// can in a place like /tmp.
+std::shared_ptr<BlockCache> cache_in(const std::string& directory, std::uint64_t max_bytes) {
+  static std::atomic<bool> is_told{false};
+  const std::filesystem::path place = std::filesystem::absolute(directory);
+  try {
+    return BlockCache::open({place, max_bytes});
+  } catch (const Error& error) {
+    if (!is_taken(error, place)) throw;
+    if (!is_told.exchange(true)) {
+      log_warning(LogEvent::kCacheFailed, "no cache is used: {}", error.what());
+    }
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void apply_storage(const Given& given) {
   const auto certificates = existing_path(given, "ca-file", "a file of certificates in PEM");
   std::shared_ptr<BlockCache> cache;
   const std::string cache_dir = given.text("cache-dir");
-  if (!cache_dir.empty()) {
-    cache = BlockCache::open({std::filesystem::absolute(cache_dir), given.size("cache-size")});
-  }
+  if (!cache_dir.empty()) cache = cache_in(cache_dir, given.size("cache-size"));
   S3Settings s3 = stores(given);
   if (names_store(given)) S3Store::require_same(s3);
   // Before the lock: the one before may be the last of its kind, and waits for its disk.

@@ -32,6 +32,16 @@ bool is_value(std::string_view text) noexcept {
   return digits(text.substr(0, point)) && (point == text.size() || digits(text.substr(point + 1)));
 }
 
+/// Whether a terminal shows it, as all text of the program.
+bool is_shown_text(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [bytes, character] = utf8_character(text, at);
+    if (bytes == 0 || is_control(character) || is_layout_control(character)) return false;
+    at += bytes;
+  }
+  return true;
+}
+
 /// Takes `count` bytes from the front of `text`.
 std::string_view take(std::string_view& text, std::size_t count) noexcept {
   const std::string_view taken = text.substr(0, count);
@@ -45,7 +55,7 @@ std::optional<std::string_view> take_quoted(std::string_view& text) noexcept {
     if (text[at] == '"') {
       const std::string_view value = take(text, at);
       text.remove_prefix(1);
-      return is_utf8(value) ? std::optional(value) : std::nullopt;
+      return is_shown_text(value) ? std::optional(value) : std::nullopt;
     }
     if (text[at] != '\\') continue;
     ++at;
@@ -147,7 +157,7 @@ class MetricsReader {
     if (!families_.empty() && families_.back().type.empty()) return false;
     const std::string_view name = take(rest, std::min(rest.find(' '), rest.size()));
     const bool fits = name.starts_with(kMetricPrefix) && is_name(name) && rest.size() > 1 &&
-                      is_utf8(rest) && rest.find('\\') == std::string_view::npos;
+                      is_shown_text(rest) && rest.find('\\') == std::string_view::npos;
     if (!fits || !names_.insert(name).second) return false;
     families_.push_back({.name = name, .help = rest.substr(1)});
     return true;

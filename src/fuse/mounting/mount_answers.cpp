@@ -70,7 +70,9 @@ Error unknown_mount_option(const std::string& told) {
   const std::string word = told.substr(begin + kBefore.size(), end - begin - kBefore.size());
   return Error(ErrorKind::kUsage, "there is no mount option '" + printable(word) + "'")
       .hint(did_you_mean(word, known))
-      .hint("-o takes words of mount(8) and FUSE, and long options as key=value");
+      .hint(
+          "-o takes words of mount(8) and FUSE, and long options as key=value; values with commas "
+          "stand in a file, config=FILE");
 }
 
 Error cannot_mount(const std::string& told) {

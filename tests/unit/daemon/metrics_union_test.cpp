@@ -45,6 +45,20 @@ TEST(MetricsUnion, HasEachFamilyOnceWithTheSamplesOfAllMounts) {
             "reshardfs_b{mount=\"/q\\n\"} 7\n");
 }
 
+TEST(MetricsUnion, TakesNothingThatATerminalWouldObey) {
+  for (const std::string evil : {"\x1b[2J", "\r", "\x07", "\x7f", "\u009b", "\u202e", "\u2028"}) {
+    MetricsUnion all;
+    EXPECT_FALSE(all.add(
+        "/p", "# HELP reshardfs_b B" + evil + ".\n# TYPE reshardfs_b gauge\nreshardfs_b 7\n"));
+    EXPECT_FALSE(all.add("/p", "# HELP reshardfs_b B.\n# TYPE reshardfs_b gauge\nreshardfs_b{a=\"" +
+                                   evil + "\"} 7\n"));
+    EXPECT_EQ(all.text(), "");
+    all.begin("up", "Up.");
+    all.own_sample("/p" + evil, "", true);
+    EXPECT_EQ(all.text().find(evil), std::string::npos) << all.text();
+  }
+}
+
 TEST(MetricsUnion, TakesWhatAMountWrites) {
   MetricsText text("\xff\"\\\n");
   counters().write_metrics(text);
