@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "reshardfs/error.h"
 
 #include "base/process/process_state.h"
+#include "base/text/shell_text.h"
+#include "cli/advice/opened_source.h"
 #include "cli/options/table.h"
 #include "cli/words/check_given.h"
 #include "cli/words/conversion_words.h"
@@ -18,10 +21,20 @@ namespace {
 /// What is said of servers and the cache holds for the process, and is read while a source opens.
 ProcessState<std::mutex> one_at_a_time("opening of Python's checkpoints", make_new<std::mutex>);
 
-ConversionOptions parsed(const std::vector<std::string>& words) {
-  const Given given = read_words_of(python_command(), words);
-  check_given(given);
-  return conversion_options(given);
+/// Where a strategy is missing, the error names the one that was found, as the command line does.
+Conversion open_or_propose(const ConversionOptions& options, const Given& given) {
+  try {
+    return Conversion::open(options);
+  } catch (const Error& error) {
+    if (error.need() != Need::kSourceStrategy) throw;
+    const auto source = reshardfs::OpenedSource::open(given.argument("SOURCE"), given);
+    const auto layout = source ? source->known_layout() : std::nullopt;
+    if (!layout) throw;
+    throw Error(error.kind(), error.message())
+        .in_file(error.file())
+        .for_parameter(error.parameter())
+        .hint("give --src-strategy " + shell_word(*layout));
+  }
 }
 
 std::vector<Rank> shown_ranks(std::vector<Rank> ranks, const Conversion& conversion) {
@@ -36,8 +49,10 @@ std::vector<Rank> shown_ranks(std::vector<Rank> ranks, const Conversion& convers
 
 OpenedSource open_source(const std::vector<std::string>& words) {
   const std::lock_guard lock(one_at_a_time.get());
-  const ConversionOptions options = parsed(words);
-  Conversion conversion = Conversion::open(options);
+  const Given given = read_words_of(python_command(), words);
+  check_given(given);
+  const ConversionOptions options = conversion_options(given);
+  Conversion conversion = open_or_propose(options, given);
   std::vector<Rank> ranks = shown_ranks(options.ranks, conversion);
   return {std::move(conversion), std::move(ranks)};
 }

@@ -304,6 +304,13 @@ std::size_t count_rows(const std::string& text) {
   return rows;
 }
 
+bool has_several_ranks(const CheckpointContents& contents) {
+  const auto& files = contents.files;
+  return std::any_of(files.begin(), files.end(), [&](const CheckpointFile& file) {
+    return file.rank != files.front().rank;
+  });
+}
+
 /// @param around lines that are printed above it and below it.
 void print_tree(const InspectArguments& arguments, const Inspected& inspected, std::size_t around) {
   const std::size_t lines = output_lines();
@@ -315,7 +322,7 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected, s
     std::cout << (inspected.contents.records_layouts
                       ? "whole parameters, as the checkpoint lays them out\n"
                       : "whole parameters, as the strategy lays them out\n");
-  } else if (inspected.contents.files.size() > 1) {
+  } else if (has_several_ranks(inspected.contents)) {
     std::cout << wrapped("contents of all files; --src-strategy shows the whole parameters",
                          style.columns, 4)
               << "\n";

@@ -248,7 +248,9 @@ int run_map_list(const Given& given) {
   }
   if (list.empty()) {
     throw Error(ErrorKind::kMissing, "no model map is installed")
-        .in_file(installed_maps_directory().string());
+        .in_file(installed_maps_directory().string())
+        .hint("the maps belong beside the program, in share/reshardfs/maps: install the whole "
+              "package, or name a map's file");
   }
   if (!text.empty()) text.pop_back();
   given.flag("json") ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})

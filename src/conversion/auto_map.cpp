@@ -113,13 +113,12 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
       .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
 }
 
-[[noreturn]] void refuse_several(const std::vector<Candidate>& candidates) {
+[[noreturn]] void refuse_several(const std::vector<FittingMap>& maps) {
   std::string text = "--map auto: several installed maps take all names of the source: ";
-  for (const Candidate& candidate : candidates) {
-    text += (&candidate == &candidates.front() ? "" : ", ") + candidate.map + " (shows " +
-            printable(candidate.shows) + ")";
+  for (const FittingMap& map : maps) {
+    text += (&map == &maps.front() ? "" : ", ") + map.map + " (shows " + printable(map.shows) + ")";
   }
-  throw Error(ErrorKind::kUsage, text).hint("choose one: --map " + candidates.front().map);
+  throw Error(ErrorKind::kUsage, text).hint("choose one: --map " + maps.front().map);
 }
 
 /// Without the states of training.
@@ -151,10 +150,8 @@ std::vector<Candidate> complete_ones(const std::vector<Candidate>& all) {
   return complete;
 }
 
-}  // namespace
-
-std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
-  const std::vector<Candidate> complete = complete_ones(candidates_for(tensors_of(names)));
+/// Of those that show the same side, the ones that lack the fewest tensors.
+std::vector<FittingMap> best_of(const std::vector<Candidate>& complete) {
   std::map<std::string, std::size_t> least;  // by side
   for (const Candidate& candidate : complete) {
     const auto [known, is_new] = least.try_emplace(candidate.shows, candidate.idle_rules);
@@ -172,13 +169,20 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
   return maps;
 }
 
+}  // namespace
+
+std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
+  return best_of(complete_ones(candidates_for(tensors_of(names))));
+}
+
 std::string only_map_for(const std::vector<std::string>& names, const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
   const std::vector<Candidate> all = candidates_for(tensors);
   const std::vector<Candidate> complete = complete_ones(all);
   if (complete.empty()) refuse_none(all, tensors.size(), why);
-  if (complete.size() > 1) refuse_several(complete);
-  return complete.front().map;
+  const std::vector<FittingMap> best = best_of(complete);
+  if (best.size() > 1) refuse_several(best);
+  return best.front().map;
 }
 
 void settle_auto_map(SourceRequest& request) {

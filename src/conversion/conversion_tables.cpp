@@ -486,6 +486,19 @@ class Opening {
     append(tables_.notes, notes_of_maps_);
     append(tables_.notes, target_->notes());
     if (family_) append(tables_.warnings, family_->warnings(tensors_of_family()));
+    warn_of_kept_stages();
+  }
+
+  /// Who wants two ranks may not think of the source's stages.
+  void warn_of_kept_stages() {
+    const Strategy* const strategy = target_->strategy() ? &*target_->strategy() : nullptr;
+    const DerivedSizes& sizes = options_.dst_sizes;
+    if (sizes.empty() || sizes.pipeline || strategy == nullptr || strategy->stage_count() < 2) return;
+    tables_.warnings.push_back(
+        "--dst-strategy " + printable(sizes.text) + " keeps the source's " +
+        std::to_string(strategy->stage_count()) + " pipeline stages: " +
+        std::to_string(strategy->rank_count()) + " target ranks; with pp=1 there are " +
+        std::to_string(strategy->devices_per_stage()));
   }
 
   const ConversionOptions& options_;

@@ -77,6 +77,25 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kSizeOpt
     {"pipeline-parallel-size", "pp"},
 }};
 
+/// What other programs have an option for, and what does it here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherOptions{{
+    {"dtype", "--cast 'fp32->bf16' converts element types"},
+    {"torch-dtype", "--cast 'fp32->bf16' converts element types"},
+    {"layer", "--include '*.layers.3.*' selects parameters"},
+    {"layers", "--include '*.layers.3.*' selects parameters"},
+    {"html", "--output FILE.html writes the page"},
+    {"lora", "merge an adapter with its model first, with merge_and_unload() of PEFT"},
+    {"adapter", "merge an adapter with its model first, with merge_and_unload() of PEFT"},
+    {"peft", "merge an adapter with its model first, with merge_and_unload() of PEFT"},
+}};
+
+std::string other_option(std::string_view option) {
+  option.remove_prefix(2);
+  const auto* const found = std::find_if(kOtherOptions.begin(), kOtherOptions.end(),
+                                         [&](const auto& known) { return known.first == option; });
+  return found == kOtherOptions.end() ? std::string() : std::string(found->second);
+}
+
 std::string_view size_of(std::string_view option) {
   if (!option.starts_with("--")) return {};
   option.remove_prefix(2);
@@ -170,6 +189,9 @@ void refuse_long_option(const Given& given, const std::string& name,
         .hint("as in 'reshardfs mount " + name + " ...'");
   }
   if (!size_of(name).empty()) error.hint(with_sizes_together(given, words));
+  if (std::string other = other_option(name); !other.empty()) {
+    throw error.hint(std::move(other)).hint(given.see_help());
+  }
   // An option that exists is nearer than one that is only like it.
   throw error.hint(elsewhere.empty() ? "" : elsewhere + "; " + given.see_help())
       .hint(did_you_mean(name, long_options(given.command())))

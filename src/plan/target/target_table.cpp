@@ -240,6 +240,10 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
                                             "; source: " + source_words(from, *target.grid) +
                                             "; target: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
+          .hint(found->second.optimizer_shard_size == 0
+                    ? ""
+                    : "the target cuts by optimizer parallelism, too, as the source does: opt=off "
+                      "in the sizes of --dst-strategy leaves that out")
           .hint(error.kind() == ErrorKind::kUnsupported
                     ? "cut it elsewhere, or leave it out with --exclude " +
                           shell_word(glob_of(parameter.name))
