@@ -26,8 +26,6 @@ MegatronArgs::MegatronArgs(const PickleTree& tree, PickleValue object) {
     if (const auto text = tree.text(value); text && text->size() <= kMostArgumentText) {
       plain = std::string(*text);
     }
-    // What stands later replaces what stood before.
-    values_.erase(std::string(*name));
     if (plain) values_.emplace(*name, std::move(*plain));
     if (values_.size() > kMostArguments) {
       throw Error(ErrorKind::kBadInput, "has more than 16384 arguments of a training");

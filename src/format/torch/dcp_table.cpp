@@ -401,7 +401,7 @@ DcpTable TableReader::read() {
   tree_.for_each_pair(tensors, [&](PickleValue key, PickleValue value) {
     const auto name = tree_.text(key);
     if (!name) refuse("the name of a tensor is no text");
-    if (!names.insert(*name).second) refuse("a name is there twice");
+    names.insert(*name);
     read_entry(*name, value);
     return true;
   });

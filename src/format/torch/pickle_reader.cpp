@@ -150,6 +150,7 @@ void PickleReader::read() {
     refuse(opcode_words(opcode) + " is not allowed");
   }
   if (stack_.size() != 1 || !marks_.empty()) refuse("it should leave one value");
+  keep_last_values();
   tree_.root_ = stack_.front();
   tree_.consumed_ = at_;
 }
@@ -209,8 +210,8 @@ bool PickleReader::read_constant(std::uint8_t opcode) {
       push_long();
       return true;
     case kBinFloat:
+      push({PickleKind::kFloat, at_});
       take(8);
-      push({PickleKind::kFloat, 0});
       return true;
     case kShortBinUnicode:
       push_text(PickleKind::kText, 1);
@@ -401,6 +402,10 @@ PickleValue PickleReader::new_container(PickleKind kind, bool ordered) {
   if (dropping_) return {kind, dropping_->dummy};
   count_node();
   tree_.containers_.emplace_back().ordered = ordered;
+  if (kind == PickleKind::kDict) {
+    is_dict_.resize(tree_.containers_.size());
+    is_dict_.back() = true;
+  }
   return {kind, tree_.containers_.size() - 1};
 }
 
@@ -479,6 +484,22 @@ void PickleReader::call() {
   push(new_object(PickleKind::kObject, static_cast<std::uint32_t>(callee.payload()), arguments));
 }
 
+/// As Python does, which sets attribute by attribute.
+void PickleReader::add_state(PickleTree::Object& object, PickleValue more) {
+  const std::size_t first = stack_.size();
+  const PickleValue both = new_container(PickleKind::kDict, false);
+  for (const PickleValue state : {object.state, more}) {
+    tree_.for_each_pair(state, [&](PickleValue key, PickleValue value) {
+      push(key);
+      push(value);
+      count_copy();
+      return true;
+    });
+  }
+  append(both, first);
+  object.state = both;
+}
+
 /// How some releases of Python write a member of an enumeration.
 void PickleReader::check_getattr(PickleValue arguments) const {
   const auto values = tree_.tuple(arguments);
@@ -495,11 +516,13 @@ void PickleReader::build() {
   const std::uint8_t depth = above(depth_of(state));
   if (target.is(PickleKind::kObject)) {
     PickleTree::Object& object = tree_.objects_[target.payload()];
-    if (!object.state.is(PickleKind::kUnset) && !takes_all()) {
-      refuse("an object gets its state twice");
+    const bool is_second = !object.state.is(PickleKind::kUnset);
+    if (is_second && !takes_all()) refuse("an object gets its state twice");
+    object.depth = std::max(object.depth, depth);
+    if (is_second && object.state.is(PickleKind::kDict) && state.is(PickleKind::kDict)) {
+      return add_state(object, state);
     }
     object.state = state;
-    object.depth = std::max(object.depth, depth);
     return;
   }
   if (takes_all()) return;

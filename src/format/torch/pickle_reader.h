@@ -65,6 +65,7 @@ class PickleReader {
   void call();
   void check_getattr(PickleValue arguments) const;
   void build();
+  void add_state(PickleTree::Object& object, PickleValue more);
   void look_for_unneeded(std::uint8_t opcode);
   bool drop(PickleValue container, std::size_t first);
   void put(std::uint64_t number);
@@ -73,6 +74,7 @@ class PickleReader {
   /// One more than that of the value; refuses what is too deep.
   std::uint8_t above(unsigned depth) const;
   void count_node() const;
+  void keep_last_values();
 
   PickleTree& tree_;
   const PickleRules& rules_;
@@ -82,7 +84,8 @@ class PickleReader {
   std::vector<PickleValue> stack_;
   std::vector<std::size_t> marks_;  ///< heights of the stack
   std::vector<PickleValue> memo_;
-  std::size_t copied_ = 0;  ///< values of dict_of_pairs()
+  std::vector<bool> is_dict_;  ///< by the number of a container; of those behind, none is
+  std::size_t copied_ = 0;     ///< values of dict_of_pairs()
   /// What has numbers that no writer gives, if they are accepted.
   std::unordered_map<std::uint64_t, PickleValue> far_memo_;
   /// Where the list is that is not needed, while its values are read: they are dropped, and all

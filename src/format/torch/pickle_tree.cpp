@@ -79,7 +79,7 @@ PickleValue PickleTree::find(PickleValue dict, std::string_view key) const noexc
   PickleValue found;
   for_each_pair(dict, [&](PickleValue name, PickleValue value) {
     if (text(name) == key) found = value;
-    return true;
+    return found.is(PickleKind::kUnset);
   });
   return found;
 }

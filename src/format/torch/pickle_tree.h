@@ -24,7 +24,7 @@ enum class PickleKind : std::uint8_t {
   kInt,
   kWideInt,  ///< more than 60 bits, but a 64-bit number
   kHugeInt,  ///< more than that; its value is not kept
-  kFloat,    ///< its value is not kept
+  kFloat,    ///< where its bytes are
   kText,     ///< UTF-8, perhaps with surrogates
   kBytes,
   kTuple,
@@ -136,8 +136,8 @@ class PickleTree {
       return true;
     });
   }
-  /// Calls visit(key, value) for a dictionary, in its order, until it returns false. A key that
-  /// stands twice is visited twice.
+  /// Calls visit(key, value) for a dictionary, in its order, until it returns false. Of a key that
+  /// the pickle sets several times, the last value is visited.
   template <typename Visit>
   void for_each_pair(PickleValue dict, Visit&& visit) const {
     if (!dict.is(PickleKind::kDict)) return;
@@ -148,7 +148,7 @@ class PickleTree {
       return true;
     });
   }
-  /// The value of a text in a dictionary, the last one if it stands twice; kUnset if there is none.
+  /// The value of a text in a dictionary; kUnset if there is none.
   PickleValue find(PickleValue dict, std::string_view key) const noexcept;
 
  private:

@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "format/torch/pickle_globals.h"
+#include "format/torch/storage_types.h"
 #include "format/torch/tensor_limits.h"
 
 namespace reshardfs {
@@ -47,6 +48,11 @@ TorchArchive::TorchArchive(const ByteSource& source) : source_(source) {
     tree_ = read_zip();
   } else {
     throw Error(ErrorKind::kBadInput, "is not a file of torch.save").in_file(source.name());
+  }
+  try {
+    require_one_type_each(*tree_);
+  } catch (Error& error) {
+    throw error.in_file(source.name());
   }
   values_.emplace(
       *tree_, [this](std::string_view key) { return storage(key); }, TorchValues::Views::kAny);

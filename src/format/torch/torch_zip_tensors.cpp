@@ -9,6 +9,7 @@
 
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_tree.h"
+#include "format/torch/storage_types.h"
 #include "format/torch/tensor_limits.h"
 #include "format/torch/torch_values.h"
 #include "format/torch/torch_zip.h"
@@ -58,7 +59,9 @@ class TensorReader {
   PickleTree read_pickle(std::uint64_t most) const {
     std::string bytes = zip_.read("data.pkl", most);
     try {
-      return PickleTree(std::move(bytes), pickle::kArchiveRules);
+      PickleTree tree(std::move(bytes), pickle::kArchiveRules);
+      require_one_type_each(tree);
+      return tree;
     } catch (const Error& error) {
       throw Error(error.kind(), error.message())
           .in_file(source_.name())

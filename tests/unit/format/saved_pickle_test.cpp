@@ -213,6 +213,12 @@ TEST(SavedPickle, TakesStatesOfAnything) {
   EXPECT_TRUE(tree.root().is(PickleKind::kDict));
   tree = saved(p::build(p::build(p::new_object(p::global("mylib", "A")), "K\x01"), "K\x02"));
   EXPECT_EQ(tree.integer(tree.state(tree.root())), 2);  // as in Python, where the last one counts
+  const std::string object = p::new_object(p::global("argparse", "Namespace"));
+  const std::string before = p::named({{"a", p::number(1)}, {"b", p::number(2)}});
+  const PickleTree both =
+      tree_of(p::build(p::build(object, before), p::named({{"a", p::number(3)}})));
+  EXPECT_EQ(both.integer(both.find(both.state(both.root()), "a")), 3);
+  EXPECT_EQ(both.integer(both.find(both.state(both.root()), "b")), 2);
   expect_strict(p::build("]", "}"), "a list gets a state");
   expect_strict(p::build(p::build(p::ordered_dict(), "}"), "}"), "its state twice");
 }
