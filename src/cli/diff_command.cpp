@@ -126,9 +126,17 @@ std::string summary(const DiffArguments& arguments, const std::vector<ParameterD
 }
 
 void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+  constexpr std::size_t kShown = 30;
   const bool colour = use_colour();
+  std::size_t unequal = 0;
   for (const ParameterDiff& result : results) {
-    if (result.status != DiffStatus::kEqual || arguments.log.verbose) print_line(result, colour);
+    if (result.status != DiffStatus::kEqual) ++unequal;
+    const bool is_shown = result.status != DiffStatus::kEqual && unequal <= kShown;
+    if (is_shown || arguments.log.verbose) print_line(result, colour);
+  }
+  if (unequal > kShown && !arguments.log.verbose) {
+    std::cout << fmt::format("... and {} more, which -v shows and --json lists\n",
+                             unequal - kShown);
   }
   if (is_equal(results) && arguments.log.quiet) return;
   std::cout << summary(arguments, results) << "\n";

@@ -15,6 +15,7 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
+#include "base/text/equal_reasons.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
 #include "check/stats_text.h"
@@ -504,9 +505,12 @@ int run_inspect(const Given& given) {
     log_warning(LogEvent::kConversionWarning, "{}", warning);
   for (const std::string& note : inspected.contents.notes)
     log_info(LogEvent::kConversionNote, "{}", note);
+  std::vector<std::pair<std::string, std::string>> refused;
   for (const CheckpointRefused& tensor : inspected.contents.refused) {
-    log_warning(LogEvent::kConversionWarning, "cannot be shown: '{}' ({})", printable(tensor.name),
-                tensor.reason);
+    refused.emplace_back(tensor.name, tensor.reason);
+  }
+  for (const std::string& words : names_by_reason(refused)) {
+    log_warning(LogEvent::kConversionWarning, "cannot be shown: {}", words);
   }
   const auto takes = [&](const std::string& name) {
     return !arguments.source.maps.maps.empty() || arguments.names.takes(name);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/rank_list.h"
+#include "base/text/equal_reasons.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"
@@ -156,21 +157,33 @@ void SourceTable::collect_holders() {
 
 /// All at once, with what shows the others: a user should not find them one by one.
 void SourceTable::require_none_refused(const NameTaker& takes) const {
-  constexpr std::size_t kShown = 100;
-  std::string list;
+  constexpr std::size_t kShown = 20;
+  std::vector<std::pair<std::string, std::string>> refused;
   std::string options;
-  std::size_t count = 0;
   for (const RefusedTensor& tensor : checkpoint_->refused()) {
     if (takes && !takes(tensor.name)) continue;
-    if (++count > kShown) continue;
-    list += (count == 1 ? "'" : ", '") + printable(tensor.name) + "' (" + tensor.reason + ")";
-    options += " --exclude " + shell_word(glob_of(tensor.name));
+    refused.emplace_back(tensor.name, tensor.reason);
+    if (refused.size() <= kShown) options += " --exclude " + shell_word(glob_of(tensor.name));
   }
-  if (count == 0) return;
-  if (count > kShown) list += " and " + std::to_string(count - kShown) + " more";
-  throw Error(ErrorKind::kUnsupported, counted(count, "tensor") + " cannot be shown: " + list)
-      .in_file(checkpoint_->root().string())
-      .hint("the others are shown with" + options);
+  if (refused.empty()) return;
+  const std::vector<std::string> words = names_by_reason(refused);
+  std::string list;
+  for (std::size_t i = 0; i < std::min(words.size(), kShown); ++i) {
+    list += (i == 0 ? "" : ", ") + words[i];
+  }
+  if (words.size() > kShown)
+    list += " and " + std::to_string(words.size() - kShown) + " more reasons";
+  Error error(ErrorKind::kUnsupported,
+              counted(refused.size(), "tensor") + " cannot be shown: " + list);
+  error.in_file(checkpoint_->root().string());
+  const bool has_others = std::any_of(
+      parameters_.begin(), parameters_.end(),
+      [&](const SourceParameter& parameter) { return !takes || takes(parameter.name); });
+  if (has_others && refused.size() <= kShown) error.hint("the others are shown with" + options);
+  if (has_others && refused.size() > kShown) {
+    error.hint("the others are shown with --exclude of each, or --include of those");
+  }
+  throw error;
 }
 
 /// All at once, as above.
