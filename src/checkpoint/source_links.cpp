@@ -16,7 +16,7 @@
 namespace reshardfs {
 
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options) {
-  if (is_url(source)) return listed_once(source, options).listed;
+  if (is_url(source) || options.listed) return listed_once(source, options).listed;
   return options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
 }
 

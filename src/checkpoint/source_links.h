@@ -14,8 +14,8 @@ namespace reshardfs {
 
 struct CheckpointOptions;
 
-/// The SourceTree with which the files of a source are opened; nullptr unless links are refused or
-/// the source is on a server.
+/// The SourceTree with which the files of a source are opened; nullptr unless links are refused,
+/// the source is on a server, or the options have one.
 /// @param source a directory.
 /// @throws errors of the constructor of LinklessTree.
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options);

@@ -24,6 +24,7 @@
 #include "cli/words/conversion_words.h"
 #include "cli/words/share_argument.h"
 #include "cli/words/shared_words.h"
+#include "conversion/identity.h"
 #include "daemon/open_conversion.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
@@ -57,12 +58,32 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; {} of {} {} there already, checked", human_bytes(result.kept_bytes),
                         result.kept_files, result.kept_files == 1 ? "file was" : "files were");
   }
+  if (result.removed_files > 0) {
+    text += fmt::format("; {} of an earlier export removed", counted(result.removed_files, "file"));
+  }
   if (result.incomplete) {
     text += fmt::format("; share {} is not complete yet", to_string(*result.incomplete));
   } else if (share) {
     text += fmt::format("; all shares are complete, see {}", kChecksumFile);
   }
   std::cout << text << "\n";
+}
+
+using Clock = std::chrono::steady_clock;
+
+void tell_of_result(const ExportResult& result, const std::string& target, Clock::time_point begun,
+                    const std::optional<Share>& share, const LogSettings& log) {
+  for (const std::string& warning : result.warnings) {
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  if (!log.quiet) print_result(result, target, seconds, share);
+}
+
+int tell_of_interruption(const Interrupted& stop, const StopSignals& signals) {
+  std::cerr << "reshardfs: interrupted; repeat the command to resume"
+            << (stop.left().empty() ? "" : "; ") << stop.left() << "\n";
+  return signals.exit_code();
 }
 
 void print_share(const ChosenShare& share, const Conversion& conversion) {
@@ -113,15 +134,15 @@ void refuse_for_file(const Given& given, const std::string& target) {
 }
 
 /// The only file that the view has.
-const VirtualFile& whole_model(const Conversion& conversion) {
-  const VirtualFile* found = nullptr;
+std::shared_ptr<const VirtualFile> whole_model(const Conversion& conversion) {
+  std::shared_ptr<const VirtualFile> found;
   for (const OutputFile& output : conversion.files()) {
     if (output.hidden) continue;
     if (found != nullptr) throw Error(ErrorKind::kInternal, "the whole model has several files");
-    found = output.file.get();
+    found = output.file;
   }
   if (found == nullptr) throw Error(ErrorKind::kInternal, "the whole model has no file");
-  return *found;
+  return found;
 }
 
 std::size_t workers_of(const Given& given) {
@@ -144,29 +165,27 @@ int run_export_to_file(const Given& given, OutputFormat format) {
   source.views = {ViewKind::kMerged};
   source.formats = {format};
   const Conversion conversion = open_conversion(source);
-  const VirtualFile& file = whole_model(conversion);
+  const std::string identity = conversion_identity(source, conversion.source_files());
   const StopSignals signals;
   Progress progress;
   BlockEngineOptions engine = block_engine_options(workers_of(given), given.size("memory"));
   engine.stop = &signals.flag();
   engine.progress = &progress;
-  const auto begun = std::chrono::steady_clock::now();
+  const auto begun = Clock::now();
+  ExportResult result;
   try {
     const ProgressDisplay display(progress, log.quiet);
-    export_file(file, target, given.flag("force"), engine);
-  } catch (const Interrupted&) {
-    std::cerr << "reshardfs: interrupted; nothing was written\n";
-    return signals.exit_code();
+    result = export_file(whole_model(conversion), target, identity, given.flag("force"), engine);
+  } catch (const Interrupted& stop) {
+    return tell_of_interruption(stop, signals);
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-  if (!log.quiet) print_result({1, file.size()}, target, took.count(), std::nullopt);
+  tell_of_result(result, target, begun, std::nullopt, log);
   return kExitDone;
 }
 
 }  // namespace
 
 int run_export(const Given& given) {
-  using Clock = std::chrono::steady_clock;
   const LogSettings log = log_settings(given);
   log.apply();
   // A file size limit is an error like a full disk.
@@ -214,19 +233,14 @@ int run_export(const Given& given) {
     const ProgressDisplay display(progress, log.quiet);
     result = export_conversion(conversion, source, options);
   } catch (const Interrupted& stop) {
-    std::cerr << "reshardfs: interrupted; repeat the command to resume"
-              << (stop.left().empty() ? "" : "; ") << stop.left() << "\n";
-    return signals.exit_code();
+    return tell_of_interruption(stop, signals);
   }
   if (options.reflink && result.written_files > 0 && result.shared_bytes == 0) {
     result.warnings.emplace_back(
         "--reflink has shared nothing: no 64 KiB of a file lie in its blocks as they lie in the "
         "source's");
   }
-  for (const std::string& warning : result.warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-  if (!log.quiet) print_result(result, directory, seconds, options.share);
+  tell_of_result(result, directory, begun, options.share, log);
   return kExitDone;
 }
 

@@ -2,7 +2,6 @@
 #include "export/exporter.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <set>
 #include <utility>
@@ -10,7 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "base/process/parallel.h"
+#include "base/text/file_name.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "conversion/identity.h"
@@ -20,6 +19,8 @@
 #include "export/object_target.h"
 #include "export/other_manifests.h"
 #include "export/planned_files.h"
+#include "export/read_back.h"
+#include "export/run_writes.h"
 #include "export/sums.h"
 #include "export/target.h"
 
@@ -58,7 +59,8 @@ class Exporter {
  public:
   Exporter(const Conversion& conversion, const ConversionOptions& conversion_options,
            const ExportOptions& options)
-      : options_(options),
+      : conversion_(conversion),
+        options_(options),
         target_(target_of(options, conversion_options.source.path)),
         planned_(conversion, options.share),
         engine_(target_->engine(files_, options.engine, options.memory)),
@@ -66,9 +68,11 @@ class Exporter {
         strategy_(has_ranks() ? strategy_of(conversion) : std::string()) {}
 
   ExportResult run() {
+    if (options_.force) remove_former();
     const OtherManifests others(*target_, identity_, share_, options_.force);
     Manifest manifest(*target_, identity_, options_.force, share_, strategy_);
     adopt(others.known(), manifest);
+    if (!options_.force) require_readable(manifest.entries(), {});
     const Target::Listing there = look();
     const OutputFiles pending = target_->choose(files_, there, options_.force, manifest, engine_);
     if (has_sums()) examine_sums(there, manifest, others);
@@ -96,6 +100,33 @@ class Exporter {
     std::set<std::string> paths;
     for (const OutputFile* file : files_) paths.insert(file->path);
     return paths;
+  }
+
+  /// What is in a store need not be read as a directory.
+  void require_readable(const Manifest::Entries& known, std::set<std::string> removed) const {
+    if (is_url(options_.directory)) return;
+    ComingFiles coming;
+    for (const OutputFile* file : exported_files(conversion_)) {
+      coming.written.emplace(file->path, file->file.get());
+    }
+    for (const auto& [path, entry] : known) coming.known.insert(path);
+    coming.removed = std::move(removed);
+    require_read_back(without_trailing_slash(target_->shown({})), coming);
+  }
+
+  /// Removes what exports of other conversions have written, by their manifests, and this one does
+  /// not write. Before those manifests are replaced.
+  void remove_former() {
+    Manifest::Entries former =
+        listed_by_manifests(*target_, [](const JsonValue& /*header*/) { return true; });
+    const Manifest::Entries own = listed_by_manifests(*target_, same_conversion(identity_));
+    for (const OutputFile* file : exported_files(conversion_)) former.erase(file->path);
+    for (const auto& [path, entry] : own) former.erase(path);
+    former.erase(kChecksumFile);
+    const std::set<std::string> removed = target_->removable(former, conversion_.source_files());
+    require_readable(own, removed);
+    target_->remove_files(removed);
+    result_.removed_files = removed.size();
   }
 
   /// What an export of the same conversion has written under another manifest need be neither
@@ -158,68 +189,17 @@ class Exporter {
     result_.kept_bytes = bytes_of(files_) - bytes;
     result_.written_files = jobs.size();
     for (const WriteJob* job : writes) {
-      note_resumed(*job);
+      note_resumed(*job, target_->words(), result_);
       result_.shared_bytes += job->shared_bytes();
     }
     result_.written_bytes = bytes - result_.resumed_bytes;
   }
 
-  /// What has been written of unfinished files stays only where the same command can go on with it,
-  /// and where what was lacking is not the space that it takes.
   void run(const std::vector<std::unique_ptr<BlockJob>>& jobs, const std::vector<WriteJob*>& writes,
            Manifest& manifest) const {
-    const char* const stays = target_->words().stays;
-    try {
-      run_blocks(jobs, engine_);
-    } catch (const Interrupted&) {
-      throw Interrupted(end(writes, manifest, /*leave=*/true) ? stays : "");
-    } catch (const Error& error) {
-      const bool is_full = std::any_of(writes.begin(), writes.end(), [](const WriteJob* job) {
-        return job->has_failed_to_write();
-      });
-      // What is no failure of a device, such as a source that has changed, does not pass.
-      if (!end(writes, manifest, error.kind() == ErrorKind::kIo && !is_full)) throw;
-      Error told = error;
-      throw Error(told.explain(std::string("; ") + stays)
-                      .hint("run the same command again to go on with them"));
-    } catch (...) {
-      end(writes, manifest, /*leave=*/false);
-      throw;
-    }
-  }
-
-  /// After a failure.
-  /// @param leave what can be gone on with.
-  /// @return whether there is any that has been left.
-  bool end(const std::vector<WriteJob*>& writes, Manifest& manifest, bool leave) const {
-    std::atomic<bool> stays{false};
-    parallel_for(
-        writes.size(),
-        [&](std::size_t i) {
-          if (!leave) {
-            writes[i]->abandon();
-          } else if (writes[i]->leave()) {
-            stays = true;
-          }
-        },
-        engine_.workers);
-    try {
+    run_writes(jobs, writes, engine_, target_->words().stays, [&] {
       if (!manifest.appends()) manifest.save();
-    } catch (...) {
-      // What it lacks is written again, and the failure before this one is told.
-    }
-    return stays;
-  }
-
-  void note_resumed(const WriteJob& job) {
-    result_.resumed_bytes += job.resumed_bytes();
-    if (job.damaged_blocks() == 0) return;
-    const Target::Words& words = target_->words();
-    result_.warnings.push_back(
-        "'" + printable(job.name()) +
-        "': " + counted(static_cast<std::size_t>(job.damaged_blocks()), words.block) +
-        " that an interrupted export has left did not match, and had to be " + words.written +
-        " again");
+    });
   }
 
   void finish(Manifest& manifest) {
@@ -258,6 +238,7 @@ class Exporter {
     }
   }
 
+  const Conversion& conversion_;
   const ExportOptions& options_;
   std::unique_ptr<const Target> target_;
   PlannedFiles planned_;

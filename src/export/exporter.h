@@ -22,7 +22,8 @@ namespace reshardfs {
 struct ExportOptions {
   /// Or "s3://BUCKET/PREFIX".
   std::filesystem::path directory{};
-  /// Replace files that differ, and the export of another conversion.
+  /// Replace files that differ, and the export of another conversion: in a directory, the files
+  /// that its manifest lists and this one does not write are removed.
   bool force = false;
   /// Write SHA256SUMS. A share's export does so in any case, as soon as all shares are complete.
   bool checksums = false;
@@ -50,12 +51,15 @@ struct ExportResult {
   std::uint64_t shared_bytes = 0;
   /// Of a share: one that is not complete yet, so that SHA256SUMS has not been written.
   std::optional<Share> incomplete{};
+  /// Of exports of other conversions, which this one has replaced.
+  std::uint64_t removed_files = 0;
   /// For the user to see, one line each.
   std::vector<std::string> warnings{};
 };
 
 /// @param conversion opened with `conversion_options`.
-/// @throws Error kUsage if a file is in the way (nothing has been written then), or the memory is
+/// @throws Error kUsage if a file is in the way, or other files in the directory would be read in
+///         place of the export's or with them (nothing has been written then), or the memory is
 ///         not enough for a part; kIo, also if there is not enough space; kChanged. Interrupted. In
 ///         each case no file has its own name that is not complete. What has been written of
 ///         unfinished files and objects of several blocks stays, for the same export to go on with,

@@ -30,7 +30,7 @@ class FileJob final : public WriteJob {
       : WriteJob(output),
         writing_(writing),
         path_(output.path),
-        subject_{subject_of(writing.manifest.identity_sum(), output.path), output.file->size()},
+        subject_{subject_of(writing.identity, output.path), output.file->size()},
         block_bytes_(writing.block_bytes) {
     // What is shared need not be gone on with.
     if (is_begun && !writing.reflink) resume();
@@ -44,6 +44,7 @@ class FileJob final : public WriteJob {
   bool takes_pieces() const override { return true; }
   bool finishes_beside() const override { return true; }
   SumKinds sums() const override {
+    if (writing_.manifest == nullptr) return SumKinds::kNone;
     return writing_.checksums ? SumKinds::kSha256 : SumKinds::kXxh3;
   }
   void begin() override {
@@ -92,10 +93,12 @@ class FileJob final : public WriteJob {
     if (sharing_) sharing_->check_sources();
     const TargetCall call(*this);
     partial_->sync();
-    if (writing_.writers == Writers::kMany) writing_.manifest.require_own();
-    // The entry first: a file that has its name is known then, whenever the process is killed.
-    writing_.manifest.add(name(),
-                          {.size = file().size(), .sha256 = sums.sha256, .xxh3 = sums.xxh3});
+    if (writing_.manifest != nullptr) {
+      if (writing_.writers == Writers::kMany) writing_.manifest->require_own();
+      // The entry first: a file that has its name is known then, whenever the process is killed.
+      writing_.manifest->add(name(),
+                             {.size = file().size(), .sha256 = sums.sha256, .xxh3 = sums.xxh3});
+    }
     commit();
     partial_.reset();
     if (journal_) journal_->remove();
@@ -131,13 +134,13 @@ class FileJob final : public WriteJob {
     const auto folder = writing_.root.find(path_.parent_path());
     if (!folder) return;
     const std::string name = path_.filename();
-    journal_ = BlockJournal::resume(*folder, name, subject_, block_bytes_);
-    if (journal_) partial_ = PartialFile::resume(*folder, name, subject_.size);
-    if (partial_) {
+    partial_ = PartialFile::resume(*folder, name, subject_.size);
+    if (partial_) journal_ = BlockJournal::resume(*folder, name, subject_, block_bytes_);
+    if (journal_) {
       block_bytes_ = journal_->block_bytes();
       return;
     }
-    journal_.reset();
+    partial_.reset();
     remove_partial_files(*folder, {name}, Writers::kMany);
   }
   void remove_begun() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "export/folder.h"
 #include "export/partial_file.h"
@@ -13,7 +14,9 @@ namespace reshardfs {
 /// What all files that an export writes to a directory have in common.
 struct FileWriting {
   const Folder& root;
-  Manifest& manifest;
+  /// Short, and without blanks: what decides the bytes of the files.
+  std::string identity;
+  Manifest* manifest;  ///< nullptr: none records the files, and they have no sums
   /// Whether a file that has appeared meanwhile may be replaced.
   bool replace;
   /// kMany: for a share, of which a process of an earlier run may still be running elsewhere. It

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -124,6 +125,39 @@ Target::Listing FolderTarget::list(const std::set<std::string>& paths) const {
   return there;
 }
 
+std::set<std::string> FolderTarget::removable(const Manifest::Entries& listed,
+                                              const std::vector<ConversionSource>& sources) const {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> own;
+  for (const ConversionSource& source : sources) own.emplace(source.device, source.inode);
+  std::set<std::string> paths;
+  for (const auto& [path, entry] : listed) {
+    const auto folder = folder_.find(fs::path(path).parent_path());
+    const auto found = folder ? folder->look_at(fs::path(path).filename()) : std::nullopt;
+    if (!found || !S_ISREG(found->st_mode)) continue;
+    if (static_cast<std::uint64_t>(found->st_size) != entry.size) continue;
+    if (!own.contains({found->st_dev, found->st_ino})) paths.insert(path);
+  }
+  return paths;
+}
+
+void FolderTarget::remove_files(const std::set<std::string>& paths) const {
+  std::set<fs::path, std::greater<>> parents;  // those below others first
+  for (const std::string& file : paths) {
+    const fs::path path = file;
+    const auto folder = folder_.find(path.parent_path());
+    if (!folder) continue;
+    if (::unlinkat(folder->descriptor(), path.filename().c_str(), 0) != 0 && errno != ENOENT) {
+      throw io_error("remove", shown(file), errno);
+    }
+    for (fs::path at = path.parent_path(); !at.empty(); at = at.parent_path()) parents.insert(at);
+  }
+  for (const fs::path& parent : parents) {
+    const auto folder = folder_.find(parent.parent_path());
+    // One that is not empty stays.
+    if (folder) ::unlinkat(folder->descriptor(), parent.filename().c_str(), AT_REMOVEDIR);
+  }
+}
+
 std::vector<std::string> FolderTarget::names(const std::string& prefix) const {
   std::vector<std::string> names = folder_.names();
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(prefix); });
@@ -176,8 +210,8 @@ WriteJobs FolderTarget::jobs(const OutputFiles& files, const OutputFiles& pendin
   const std::set<fs::path> begun = remove_left(files, pending);
   // What is shared takes no space, and how much that is shows in the end.
   if (!ways_.reflink) require_space(pending, begun);
-  const FileWriting writing{folder_,       manifest,       replace, writers(), engine.block_bytes,
-                            ways_.reflink, ways_.checksums};
+  const FileWriting writing{folder_,   manifest.identity_sum(), &manifest,     replace,
+                            writers(), engine.block_bytes,      ways_.reflink, ways_.checksums};
   WriteJobs jobs;
   for (const OutputFile* file : pending) {
     jobs.push_back(file_job(*file, writing, begun.contains(file->path)));

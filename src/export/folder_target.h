@@ -39,6 +39,9 @@ class FolderTarget final : public Target {
   const Words& words() const override;
   std::filesystem::path shown(const std::string& path) const override;
   Listing list(const std::set<std::string>& paths) const override;
+  std::set<std::string> removable(const Manifest::Entries& listed,
+                                  const std::vector<ConversionSource>& sources) const override;
+  void remove_files(const std::set<std::string>& paths) const override;
   std::vector<std::string> names(const std::string& prefix) const override;
   std::optional<std::string> read(const std::string& name, std::string_view end) const override;
   void put(const std::string& name, const std::string& text) const override;

@@ -66,6 +66,18 @@ std::optional<std::string_view> stem_and_mark(std::string_view partial) {
   return partial.substr(1, partial.size() - 1 - suffix.size());
 }
 
+/// Whether a process has it that still runs.
+bool is_locked(const Folder& folder, const std::string& name) {
+  const auto file = folder.open_file(name, O_RDWR);
+  return file && !try_lock(file->get(), Lock::kExclusive);
+}
+
+Error in_use(const std::filesystem::path& path) {
+  return Error(ErrorKind::kUsage, "another process is writing this file")
+      .in_file(path)
+      .hint("wait until it ends, or end it");
+}
+
 std::string_view without_mark(std::string_view stem) {
   if (stem.size() <= kMarkDigits) return stem;
   const std::size_t dot = stem.size() - kMarkDigits - 1;
@@ -105,6 +117,7 @@ std::set<std::string> remove_partial_files(const Folder& folder, const std::set<
     const auto stem = stem_and_mark(found);
     const bool is_partial = stem && (stems.contains(*stem) || stems.contains(without_mark(*stem)));
     if ((!is_partial && !journals.contains(found)) || kept.contains(found)) continue;
+    if (writers == Writers::kOne && is_partial && is_locked(folder, found)) continue;
     // A file that cannot be removed does no harm, because nothing reads it.
     ::unlinkat(folder.descriptor(), found.c_str(), 0);
   }
@@ -115,6 +128,8 @@ PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Wr
     : folder_(std::move(folder)),
       name_(std::move(name)),
       temporary_(writers == Writers::kOne ? partial_name(name_) : own_name(name_)) {
+  if (writers == Writers::kOne && is_locked(folder_, temporary_))
+    throw in_use(folder_.path() / name_);
   // Not O_TRUNC on what is there: it could be a link to something else.
   if (writers == Writers::kOne && ::unlinkat(folder_.descriptor(), temporary_.c_str(), 0) != 0 &&
       errno != ENOENT) {
@@ -124,6 +139,7 @@ PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Wr
   auto file = folder_.open_file(temporary_, O_WRONLY | O_CREAT | O_EXCL, kMode);
   if (!file) throw io_error("create", folder_.path() / name_, errno);
   file_.emplace(std::move(*file));
+  if (writers == Writers::kOne) lock();
   if (::ftruncate(file_->get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
     remove();
@@ -139,9 +155,14 @@ std::unique_ptr<PartialFile> PartialFile::resume(const Folder& folder, const std
                    found.st_nlink == 1 && static_cast<std::uint64_t>(found.st_size) == size;
   if (!own) return nullptr;
   std::unique_ptr<PartialFile> partial(new PartialFile(folder.make({}), name));
-  partial->temporary_ = partial_name(name);
   partial->file_.emplace(std::move(*file));
+  partial->lock();
+  partial->temporary_ = partial_name(name);
   return partial;
+}
+
+void PartialFile::lock() const {
+  if (!try_lock(file_->get(), Lock::kExclusive)) throw in_use(folder_.path() / name_);
 }
 
 bool PartialFile::read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept {
@@ -207,6 +228,8 @@ void PartialFile::commit(bool replace) {
         .in_file(path)
         .hint("choose another name");
   }
+  // Keeps the lock until the file has its name.
+  const Descriptor locked(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
   file_.reset();
   const int failed = rename_to_name(replace);
   if (failed == EEXIST) {

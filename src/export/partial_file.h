@@ -20,7 +20,8 @@ std::string partial_name(const std::string& name);
 
 /// Which processes may write a file of the same name in the same directory at the same time.
 enum class Writers : std::uint8_t {
-  kOne,   ///< only this process: a file with the partial name was left by a killed run
+  kOne,   ///< only this process, which locks the file with the partial name; without a lock, it
+          ///< was left by a killed run
   kMany,  ///< anybody: each has a partial name of its own
 };
 
@@ -37,10 +38,11 @@ std::set<std::string> remove_partial_files(const Folder& folder, const std::set<
 class PartialFile {
  public:
   /// @param size the final size in bytes, or 0 if it is unknown.
-  /// @throws Error kIo.
+  /// @throws Error kIo; kUsage if another process has the only one, see Writers.
   PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers = Writers::kOne);
   /// Goes on with the one that a process before this one has left.
   /// @return nullptr if there is none of this size that is a file of its own.
+  /// @throws Error kUsage if the process still runs.
   static std::unique_ptr<PartialFile> resume(const Folder& folder, const std::string& name,
                                              std::uint64_t size);
   PartialFile(const PartialFile&) = delete;
@@ -70,6 +72,7 @@ class PartialFile {
  private:
   PartialFile(Folder folder, std::string name)
       : folder_(std::move(folder)), name_(std::move(name)) {}
+  void lock() const;
   int rename_to_name(bool replace) noexcept;
   void remove() noexcept;
 

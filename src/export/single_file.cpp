@@ -3,49 +3,25 @@
 
 #include <sys/stat.h>
 
-#include <memory>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "reshardfs/error.h"
 
+#include "base/sha256.h"
+#include "export/file_job.h"
 #include "export/folder.h"
 #include "export/partial_file.h"
+#include "export/read_back.h"
+#include "export/run_writes.h"
 
 namespace reshardfs {
 namespace {
 
-class SingleFileJob final : public BlockJob {
- public:
-  SingleFileJob(const VirtualFile& file, Folder folder, std::string name, bool replace)
-      : file_(file),
-        name_(std::move(name)),
-        replace_(replace),
-        written_(std::move(folder), name_, file.size(), Writers::kMany) {}
-
-  const VirtualFile& file() const override { return file_; }
-  const std::string& name() const override { return name_; }
-  bool takes_pieces() const override { return true; }
-  bool finishes_beside() const override { return true; }
-  SumKinds sums() const override { return SumKinds::kNone; }
-  void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    written_.write_at(offset, bytes);
-  }
-  void written(std::uint64_t offset, std::span<const std::byte> block) override {
-    written_.begin_sync(offset, block.size());
-  }
-  void finish(const ContentSums& /*sums*/) override {
-    written_.sync();
-    written_.commit(replace_);
-  }
-
- private:
-  const VirtualFile& file_;
-  const std::string name_;
-  const bool replace_;
-  PartialFile written_;
-};
+constexpr Target::Words kWords{"directory", "beside it",
+                               "the blocks that were written stay beside its name", "block",
+                               "written"};
 
 /// Before any work: what is there is found out at the end, too.
 void require_free(const Folder& folder, const std::filesystem::path& path, bool replace) {
@@ -58,17 +34,32 @@ void require_free(const Folder& folder, const std::filesystem::path& path, bool 
 
 }  // namespace
 
-void export_file(const VirtualFile& file, const std::filesystem::path& path, bool replace,
-                 const BlockEngineOptions& engine) {
-  const std::string name = path.filename().string();
+ExportResult export_file(std::shared_ptr<const VirtualFile> file, const std::filesystem::path& path,
+                         const std::string& identity, bool replace,
+                         const BlockEngineOptions& engine) {
+  ExportResult result;
+  const OutputFile output{path.filename().string(), std::move(file)};
   const std::filesystem::path parent = path.parent_path();
   const Folder folder = Folder::open(parent.empty() ? "." : parent);
   require_free(folder, path, replace);
+  if (auto warning = require_not_hidden(path, *output.file)) {
+    result.warnings.push_back(std::move(*warning));
+  }
+  const FileWriting writing{folder,        sha256_of(std::as_bytes(std::span(identity))),
+                            nullptr,       replace,
+                            Writers::kOne, engine.block_bytes};
+  const bool is_begun = !remove_partial_files(folder, {output.path}, Writers::kOne).empty();
   std::vector<std::unique_ptr<BlockJob>> jobs;
-  jobs.push_back(std::make_unique<SingleFileJob>(file, folder.find({}).value(), name, replace));
-  if (engine.progress != nullptr) engine.progress->start("writing", file.size(), 1);
-  run_blocks(jobs, engine);
+  auto write = file_job(output, writing, is_begun);
+  const std::vector<WriteJob*> writes{write.get()};
+  jobs.push_back(std::move(write));
+  if (engine.progress != nullptr) engine.progress->start("writing", output.file->size(), 1);
+  run_writes(jobs, writes, engine, kWords.stays, [] {});
   folder.sync();
+  result.written_files = 1;
+  note_resumed(*writes.front(), kWords, result);
+  result.written_bytes = output.file->size() - result.resumed_bytes;
+  return result;
 }
 
 }  // namespace reshardfs

@@ -93,6 +93,13 @@ class Target {
   /// @throws Error kUsage if what has one of the paths is no regular file; kMissing if there is no
   ///         such bucket; kIo.
   virtual Listing list(const std::set<std::string>& paths) const = 0;
+  /// Those of the files that may be removed: they are as a manifest lists them, and no sources.
+  virtual std::set<std::string> removable(const Manifest::Entries& /*listed*/,
+                                          const std::vector<ConversionSource>& /*sources*/) const {
+    return {};
+  }
+  /// Removes files of removable(), and the directories that are empty then. @throws Error kIo.
+  virtual void remove_files(const std::set<std::string>& /*paths*/) const {}
   /// The names that begin so, sorted. @throws Error as list().
   virtual std::vector<std::string> names(const std::string& prefix) const = 0;
 

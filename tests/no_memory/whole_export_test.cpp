@@ -52,15 +52,15 @@ TEST(WholeExport, OfSeveralBlocksIsWholeOrNotThere) {
 TEST(WholeExport, OfOneFileIsWholeOrNotThere) {
   const LargeSource source;
   const Conversion conversion = Conversion::open(source.options());
-  const VirtualFile& file = *conversion.files().front().file;
+  const auto file = conversion.files().front().file;
   std::string expected;
-  read_whole(file, expected);
+  read_whole(*file, expected);
   const test::TempDir place;
   const fs::path path = place.path() / "whole model.safetensors";
   BlockEngineOptions engine;
   engine.workers = 2;
   const auto descriptors = open_descriptors();
-  with_some_failing([&] { export_file(file, path, /*replace=*/false, engine); },
+  with_some_failing([&] { export_file(file, path, "identity", /*replace=*/false, engine); },
                     [&] {
                       if (fs::exists(path)) {
                         EXPECT_TRUE(text_of(path) == expected);

@@ -14,6 +14,7 @@
 #include "cli/describe/free_names.h"
 #include "cli/messages.h"
 #include "cli/options/table.h"
+#include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
@@ -211,9 +212,15 @@ std::optional<Error> about_output(const Error& error, const Given& given) {
   if (!is_named(error.file(), target) || (!overlaps && fs::exists(target))) return std::nullopt;
   Given corrected = given;
   fs::path file(given.arguments[1]);
-  const bool is_file = file.has_extension() && !fs::exists(file);
+  const bool is_file = file.has_extension() && !fs::is_directory(file, failed);
   if (const auto url = meant_url(given.arguments[1])) {
     corrected.arguments[1] = *url;
+  } else if (overlaps) {
+    const bool known =
+        is_file && (has_torch_name(file) || input_format_of(file).extension == file.extension());
+    corrected.arguments[1] = free_output(source, !is_file ? ""
+                                                 : known  ? file.extension().string()
+                                                          : ".safetensors");
   } else {
     corrected.arguments[1] =
         is_file ? file.replace_extension(".safetensors").string() : free_name("converted");

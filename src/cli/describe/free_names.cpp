@@ -42,4 +42,9 @@ std::string free_mountpoint(const fs::path& source) {
   return free_path(fs::temp_directory_path(failed), "reshardfs-mnt", "");
 }
 
+std::string free_output(const fs::path& source, const std::string& extension) {
+  const fs::path directory = can_write_beside(source) ? fs::path() : source.parent_path();
+  return free_path(directory, "converted", extension);
+}
+
 }  // namespace reshardfs

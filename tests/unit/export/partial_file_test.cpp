@@ -125,6 +125,22 @@ TEST(PartialFile, ReplacesWhatAKilledRunHasLeft) {
   EXPECT_EQ(text_of(victim), "keep me");
 }
 
+TEST(PartialFile, OfAProcessThatStillRunsStays) {
+  const test::TempDir directory;
+  const auto folder = [&] { return folder_of(directory.path()); };
+  PartialFile first(folder(), "file", 3);
+  const auto expect_refused = [](const auto& work) {
+    test::expect_error(ErrorKind::kUsage, {"file", "another process is writing this file"}, work);
+  };
+  expect_refused([&] { PartialFile(folder(), "file", 3); });
+  expect_refused([&] { PartialFile::resume(folder(), "file", 3); });
+  EXPECT_TRUE(remove_partial_files(folder(), {"file"}, Writers::kOne).empty());
+  first.write_at(0, bytes_of("one"));
+  first.commit(false);
+  EXPECT_EQ(text_of(directory.path() / "file"), "one");
+  PartialFile(folder(), "file", 3).commit(true);
+}
+
 TEST(PartialFile, ReplacesAnotherFileOnlyIfItMay) {
   const test::TempDir directory;
   const fs::path path = directory.write("file", "old");
