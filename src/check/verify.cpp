@@ -2,7 +2,6 @@
 #include "check/verify.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <map>
 #include <set>
@@ -31,28 +30,6 @@
 namespace reshardfs {
 namespace {
 
-/// Counts what is read through it.
-class CountedSource final : public ByteSource {
- public:
-  CountedSource(const ByteSource& source, Progress& progress)
-      : source_(source), progress_(progress) {}
-  const std::string& name() const override { return source_.name(); }
-  std::uint64_t size() const override { return source_.size(); }
-  std::int64_t mtime_ns() const override { return source_.mtime_ns(); }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    source_.read_at(offset, out);
-    counted_ += out.size();
-    progress_.add_bytes(out.size());
-  }
-  void check_unchanged() const override { source_.check_unchanged(); }
-  std::uint64_t counted() const noexcept { return counted_; }
-
- private:
-  const ByteSource& source_;
-  Progress& progress_;
-  mutable std::atomic<std::uint64_t> counted_{0};
-};
-
 class Verification {
  public:
   Verification(const VerifyOptions& options, Progress& progress)
@@ -61,8 +38,6 @@ class Verification {
   VerifyReport run();
 
  private:
-  enum class Crc : std::uint8_t { kUnread, kGood, kBad, kNone };
-
   std::shared_ptr<const Catalogue> catalogue(SourceOpening& opening, bool incomplete);
   void check_options(const SourceOpening& opening, bool some_names_are_unknown);
   void collect_parameters(const CheckpointSet& set);
@@ -71,15 +46,15 @@ class Verification {
     const auto name = renames_(stored);
     return name && options_.names.takes(*name);
   }
-  void check_files();
-  void check_crc(std::size_t number);
-  void check_line(std::size_t number);
+  void check_crcs();
+  void check_list();
+  std::optional<Problem> problem_of(const ManifestLine& line) const;
   std::filesystem::path resolve(const std::string& name) const;
-  void report_files();
   void warn_of_unlisted();
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
   void report_lost_names(const VerifyContext& context);
   void report_refused(const CheckpointSet& set);
+  void note_read_files(VerifyContext& context) const;
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
   void hint_at_strategy();
@@ -96,11 +71,9 @@ class Verification {
   Renames renames_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::vector<HeldParameter> parameters_;
-  std::vector<Crc> crcs_;  ///< of source_.set->files()
+  std::vector<CrcFinding> crcs_;  ///< of source_.stored
   std::vector<ManifestLine> manifest_;
   LinklessTreePtr tree_;  ///< of the source, if symbolic links are refused
-  /// By number of the file, then of the line; each is written by one thread.
-  std::vector<std::optional<Problem>> file_problems_;
 };
 
 /// nullptr: nothing states layouts.
@@ -143,28 +116,20 @@ void Verification::collect_parameters(const CheckpointSet& set) {
   }
 }
 
-void Verification::check_crc(std::size_t number) {
-  const RankFile& file = source_.set->files()[number];
-  const CountedSource counted(file.of_torch() ? *file.saved : *file.source, progress_);
-  const InputFormat& format = file.of_torch() ? torch_format() : input_format_of(file.path);
-  // Where a table tells what a file has, its name does not tell the format.
-  const CrcCheck found = source_.described ? CrcCheck::kNoTrailer : format.check_crc(counted);
-  switch (found) {
-    case CrcCheck::kGood:
-      crcs_[number] = Crc::kGood;
-      return;
-    case CrcCheck::kNoTrailer:
-      crcs_[number] = Crc::kNone;
-      progress_.expect_fewer_bytes(std::max(counted.size(), counted.counted()) - counted.counted());
-      return;
-    case CrcCheck::kBad:
-      break;
+void Verification::check_crcs() {
+  crcs_ = compare_crcs(source_.stored, options_.jobs, &progress_);
+  for (std::size_t i = 0; i < crcs_.size(); ++i) {
+    const StoredFile& file = source_.stored[i];
+    const std::optional<Error>& error = crcs_[i].error;
+    report_.crc_good += crcs_[i].check == CrcCheck::kGood ? 1U : 0U;
+    report_.crc_none += crcs_[i].check == CrcCheck::kNoTrailer && !error ? 1U : 0U;
+    if (!error) continue;
+    Problem problem = problem_from(*error);
+    if (crcs_[i].check == CrcCheck::kBad) problem.kind = ProblemKind::kCrc;
+    if (file.number) problem.rank = source_.set->files()[*file.number].rank;
+    problem.file = file.path.string();
+    report_.problems.push_back(std::move(problem));
   }
-  crcs_[number] = Crc::kBad;
-  Problem problem;
-  problem.kind = ProblemKind::kCrc;
-  problem.message = "the file does not match its CRC";
-  file_problems_[number] = std::move(problem);
 }
 
 /// Names in a list of sums are relative to the source, else to the list itself.
@@ -178,53 +143,33 @@ std::filesystem::path Verification::resolve(const std::string& name) const {
   return path_kind(beside) != PathKind::kMissing ? beside : path;
 }
 
-void Verification::check_line(std::size_t number) {
-  const ManifestLine& line = manifest_[number];
-  const std::string found = sha256_of_file(resolve(line.name), progress_, tree_);
-  if (found == line.sha256) return;
-  Problem problem;
-  problem.kind = ProblemKind::kManifest;
-  problem.message = "SHA-256 " + found + " instead of " + line.sha256;
-  file_problems_[crcs_.size() + number] = std::move(problem);
-}
-
-void Verification::check_files() {
-  const std::size_t files = source_.set ? source_.set->files().size() : 0;
-  crcs_.assign(files, Crc::kUnread);
-  file_problems_.resize(files + manifest_.size());
-  parallel_for(
-      file_problems_.size(),
-      [&](std::size_t i) {
-        try {
-          i < files ? check_crc(i) : check_line(i - files);
-        } catch (const Error& error) {
-          file_problems_[i] = problem_from(error);
-        }
-      },
-      options_.jobs);
-  report_files();
-  if (!manifest_.empty()) warn_of_unlisted();
-}
-
-void Verification::report_files() {
-  const std::size_t files = crcs_.size();
-  for (std::size_t i = 0; i < file_problems_.size(); ++i) {
-    if (i < files) {
-      report_.crc_good += crcs_[i] == Crc::kGood ? 1U : 0U;
-      report_.crc_none += crcs_[i] == Crc::kNone ? 1U : 0U;
-    } else if (!file_problems_[i]) {
-      ++report_.manifest_good;
-    }
-    if (!file_problems_[i]) continue;
-    Problem problem = *file_problems_[i];
-    if (i < files) {
-      problem.rank = source_.set->files()[i].rank;
-      problem.file = source_.set->files()[i].path.string();
-    } else {
-      problem.file = resolve(manifest_[i - files].name).string();
-    }
-    report_.problems.push_back(std::move(problem));
+std::optional<Problem> Verification::problem_of(const ManifestLine& line) const {
+  try {
+    const std::string found = sha256_of_file(resolve(line.name), progress_, tree_);
+    if (found == line.sha256) return std::nullopt;
+    Problem problem;
+    problem.kind = ProblemKind::kManifest;
+    problem.message = "SHA-256 " + found + " instead of " + line.sha256;
+    return problem;
+  } catch (const Error& error) {
+    return problem_from(error);
   }
+}
+
+void Verification::check_list() {
+  std::vector<std::optional<Problem>> problems(manifest_.size());  // each is set by one thread
+  parallel_for(
+      manifest_.size(), [&](std::size_t i) { problems[i] = problem_of(manifest_[i]); },
+      options_.jobs);
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (!problems[i]) {
+      ++report_.manifest_good;
+      continue;
+    }
+    problems[i]->file = resolve(manifest_[i].name).string();
+    report_.problems.push_back(std::move(*problems[i]));
+  }
+  if (!manifest_.empty()) warn_of_unlisted();
 }
 
 void Verification::warn_of_unlisted() {
@@ -306,13 +251,22 @@ void Verification::warn_of_missing_names() {
                              " fewer parameters than other ranks");
 }
 
+/// Those of which all bytes were compared with CRCs.
+void Verification::note_read_files(VerifyContext& context) const {
+  for (std::size_t i = 0; i < context.set.files().size(); ++i) {
+    if (source_.fits_table[i] != 0) context.read_files.insert(&context.set.files()[i]);
+  }
+  for (std::size_t i = 0; i < crcs_.size(); ++i) {
+    const bool is_read = crcs_[i].check != CrcCheck::kNoTrailer;
+    const auto number = source_.stored[i].number;
+    if (number && !is_read) context.read_files.erase(&context.set.files()[*number]);
+  }
+}
+
 void Verification::check_parameters(VerifyContext& context) {
   AbsentRanks absent(context.set.missing_ranks(context.catalogue ? context.catalogue->ranks().all()
                                                                  : RankRange()));
-  const std::vector<RankFile>& files = context.set.files();
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (crcs_[i] == Crc::kGood || crcs_[i] == Crc::kBad) context.read_files.insert(&files[i]);
-  }
+  note_read_files(context);
   for (const HeldParameter& parameter : parameters_) {
     const bool may_be_alone = parameter.holders.size() == 1;
     for (const Holding& holder : parameter.holders) {
@@ -460,7 +414,7 @@ VerifyReport Verification::run() {
     if (!missing) progress_.expect_bytes(size);
   }
   if (!source_.set) {
-    check_files();
+    check_list();
     finish();
     return std::move(report_);
   }
@@ -477,8 +431,11 @@ VerifyReport Verification::run() {
                         options_.source.state_prefixes,
                         {},
                         options_.source.replicas};
-  for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
-  progress_.expect_bytes(report_.bytes);
+  // A file of the set may be read from several.
+  report_.files += source_.stored.size() - source_.set->files().size();
+  for (const StoredFile& file : source_.stored) {
+    if (file.source) report_.bytes += file.source->size();
+  }
   collect_parameters(*source_.set);
   report_.parameters = parameters_.size();
   for (const Rank rank : source_.empty_ranks) {
@@ -489,7 +446,8 @@ VerifyReport Verification::run() {
     problem.message = "its directory has no file of the checkpoint";
     report_.problems.push_back(std::move(problem));
   }
-  check_files();
+  check_crcs();
+  check_list();
   check_parameters(context);
   require_any();
   state_completeness(context);
@@ -507,6 +465,8 @@ const char* name_of(ProblemKind kind) noexcept {
       return "io";
     case ProblemKind::kFile:
       return "file";
+    case ProblemKind::kUnsupported:
+      return "unsupported";
     case ProblemKind::kCrc:
       return "crc";
     case ProblemKind::kManifest:
@@ -534,6 +494,13 @@ const char* name_of(ProblemKind kind) noexcept {
 bool VerifyReport::unread() const noexcept {
   return std::any_of(problems.begin(), problems.end(),
                      [](const Problem& problem) { return problem.kind == ProblemKind::kIo; });
+}
+
+bool VerifyReport::damaged() const noexcept {
+  return std::any_of(problems.begin(), problems.end(), [](const Problem& problem) {
+    return problem.kind != ProblemKind::kIo && problem.kind != ProblemKind::kUnsupported &&
+           problem.kind != ProblemKind::kExtent;
+  });
 }
 
 bool VerifyReport::only_open() const noexcept {

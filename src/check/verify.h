@@ -33,6 +33,7 @@ struct VerifyOptions {
 enum class ProblemKind : std::uint8_t {
   kIo,           ///< the operating system cannot read a file
   kFile,         ///< a file is not a whole, consistent checkpoint
+  kUnsupported,  ///< a file is sound, as far as is known, but has nothing that can be read
   kCrc,          ///< a file does not match the CRC that it states
   kManifest,     ///< a file does not match the list of sums
   kStep,         ///< a rank lacks the step, or is still being written
@@ -45,7 +46,7 @@ enum class ProblemKind : std::uint8_t {
   kMap,          ///< a map does not fit, or what it takes for equal is not
 };
 
-/// "io", "file", "crc", ...
+/// "io", "file", "unsupported", "crc", ...
 const char* name_of(ProblemKind kind) noexcept;
 
 struct Problem {
@@ -79,6 +80,8 @@ struct VerifyReport {
   bool only_open() const noexcept;
   /// Something could not be read: what was not seen may be damaged or not.
   bool unread() const noexcept;
+  /// Something was seen that is wrong.
+  bool damaged() const noexcept;
 };
 
 /// Reads everything, and goes on after what is wrong. Each thread holds two blocks of 1 MiB.

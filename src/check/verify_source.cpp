@@ -215,6 +215,25 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
   }
 }
 
+/// @return of each file, whether it has what the set's table says of it, if there is one.
+std::vector<char> compare_with_table(const std::vector<FoundFile>& found,
+                                     const std::vector<RankFile>& files, std::size_t jobs) {
+  std::vector<char> fits(files.size(), 1);
+  parallel_for(
+      files.size(),
+      [&](std::size_t i) {
+        try {
+          const auto& content = found[i].content;
+          fits[i] =
+              content == nullptr || content->examine(*files[i].source, /*read_all=*/true).empty();
+        } catch (const Error&) {
+          fits[i] = 0;
+        }
+      },
+      jobs);
+  return fits;
+}
+
 /// A key for files of which none is encrypted is a wrong option, and no damage.
 /// @throws the first failure, if each file has failed for that.
 void refuse_key(const Failures& failures) {
@@ -238,6 +257,17 @@ void refuse_foreign(const std::vector<RankFile>& files, const Failures& failures
   if (!files.empty()) throw Error(*failures.front());
 }
 
+/// Nor is one that has nothing that can be read.
+/// @throws the first failure, if all files fail because they cannot be read by their kind.
+void refuse_unsupported(const Failures& failures) {
+  const auto is_unsupported = [](const auto& failure) {
+    return failure && failure->kind() == ErrorKind::kUnsupported;
+  };
+  if (!failures.empty() && std::all_of(failures.begin(), failures.end(), is_unsupported)) {
+    throw Error(*failures.front());
+  }
+}
+
 }  // namespace
 
 Problem problem_from(const Error& error) {
@@ -249,6 +279,9 @@ Problem problem_from(const Error& error) {
       break;
     case ErrorKind::kInternal:
       throw error;
+    case ErrorKind::kUnsupported:
+      problem.kind = ProblemKind::kUnsupported;
+      break;
     default:
       problem.kind = ProblemKind::kFile;
   }
@@ -274,8 +307,8 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   VerifySource out;
   out.step = found.step;
   out.files = found.files.size();
-  out.described = !found.files.empty() && found.files.front().content != nullptr;
-  if (out.described && checkpoint.decryption) throw not_encrypted(options.source.path.string());
+  const bool described = !found.files.empty() && found.files.front().content != nullptr;
+  if (described && checkpoint.decryption) throw not_encrypted(options.source.path.string());
   std::set<Rank> empty = ranks_with_directory(options, checkpoint);
   for (const FoundFile& file : found.files) {
     out.paths.push_back(file.path);
@@ -298,10 +331,13 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   }
   refuse_foreign(files, failures);
   refuse_key(failures);
+  refuse_unsupported(failures);
   std::vector<RankFile> readable;
+  std::vector<FoundFile> read;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!failures[i]) {
       readable.push_back(std::move(files[i]));
+      read.push_back(found.files[i]);
       continue;
     }
     Problem problem = problem_from(*failures[i]);
@@ -313,6 +349,8 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   out.completeness.config = config_of(options.source.path, checkpoint);
   if (!readable.empty()) {
     const bool all = readable.size() == files.size();
+    out.stored = stored_files(read, readable, found.catalogue.get());
+    out.fits_table = compare_with_table(read, readable, options.jobs);
     auto set = std::make_shared<CheckpointSet>(std::move(readable), std::move(found.catalogue));
     // Without those that cannot be read, everything is smaller.
     if (all && found.by_contents) found.by_contents(set->files(), out.completeness);

@@ -12,6 +12,7 @@
 
 #include "check/verify.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/stated_crcs.h"
 
 namespace reshardfs {
 
@@ -24,7 +25,10 @@ struct VerifySource {
   /// Ranks that have a directory but no file in it that can be read, ascending.
   std::vector<Rank> empty_ranks;
   Completeness completeness;
-  bool described = false;  ///< a table of the set tells what each file has
+  std::vector<StoredFile> stored;  ///< those from which the files of `set` are read
+  /// Of each file of `set`, whether it has what the set's table says. If not, reading its
+  /// parameters tells what is wrong. Not vector<bool>: threads write it.
+  std::vector<char> fits_table;
 };
 
 /// @param report gets the problems and warnings.

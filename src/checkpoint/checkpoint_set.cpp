@@ -12,7 +12,6 @@
 #include "reshardfs/error.h"
 
 #include "base/process/parallel.h"
-#include "base/rank_list.h"
 #include "base/text/name_order.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
@@ -24,6 +23,7 @@
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/set_age.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/stated_crcs.h"
 #include "checkpoint/torch/state_key.h"
 #include "checkpoint/torch/torch_rank_file.h"
 #include "checkpoint/whole/below_key.h"
@@ -35,16 +35,23 @@
 namespace reshardfs {
 namespace {
 
-/// @return whether there is a trailer. @throws Error kBadInput if it does not fit the file.
-bool check_trailer(const RankFile& file) {
-  const CrcCheck result = file.of_torch() ? torch_format().check_crc(*file.saved)
-                                          : input_format_of(file.path).check_crc(*file.source);
-  if (result == CrcCheck::kBad) {
-    throw Error(ErrorKind::kBadInput, "the file does not match its CRC trailer: it is damaged")
-        .in_file(file.source->name())
-        .hint("copy it again, or choose another step");
+/// @return a warning if any file states no CRC. @throws Error if a file does not match its CRC.
+std::optional<std::string> require_crcs(std::span<const StoredFile> files, std::size_t threads) {
+  const std::vector<CrcFinding> findings = compare_crcs(files, threads, nullptr);
+  std::size_t without = 0;
+  const StoredFile* first = nullptr;
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    if (findings[i].error) throw Error(*findings[i].error);
+    if (findings[i].check == CrcCheck::kGood) continue;
+    if (without++ == 0) first = &files[i];
   }
-  return result == CrcCheck::kGood;
+  // MindSpore, too, loads a file without one when it is told to check CRCs.
+  if (without == 0) return std::nullopt;
+  if (without == files.size()) {
+    return "--check-crc checks nothing: no file of the checkpoint has a CRC";
+  }
+  return "--check-crc: CRC good in " + counted(files.size() - without, "file") + ", none in " +
+         counted(without, "file") + ", such as " + printable(first->path.string());
 }
 
 /// Servers answer many requests at once.
@@ -276,8 +283,6 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   require_stated(found.completeness);
   std::vector<RankFile> files(found.files.size());
   raise_open_file_limit(found.files.size());
-  // Not vector<bool>: its neighbours share a byte, and threads write them.
-  std::vector<char> has_trailer(found.files.size(), options.check_crc ? 0 : 1);
   const auto for_each_file = [&](const auto& work) {
     parallel_for(
         found.files.size(),
@@ -318,8 +323,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   beside.push_back(std::move(found.beside));
   SavedBeside saved = joined(std::move(beside));
   if (found.catalogue || any_of_torch(files)) require_state(files, options, saved);
-  if (options.check_crc && !described) {
-    for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
+  std::optional<std::string> no_crc;
+  if (options.check_crc) {
+    const auto stored = stored_files(found.files, files, found.catalogue.get());
+    no_crc = require_crcs(stored, threads_for(found.files));
   }
 
   const std::vector<std::string> elsewhere = take_places(found.places, files);
@@ -348,22 +355,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   if (auto warning = newer_than_table(found, set.files_)) {
     set.warnings_.push_back(std::move(*warning));
   }
-  std::vector<Rank> unchecked;
-  for (std::size_t i = 0; i < has_trailer.size(); ++i) {
-    const Rank rank = found.files[i].rank;
-    const bool listed = !unchecked.empty() && unchecked.back() == rank;
-    if (has_trailer[i] == 0 && !listed) unchecked.push_back(rank);
-  }
   if (options.decryption && !options.decryption->warning().empty()) {
     set.notes_.push_back(options.decryption->warning());
   }
-  // MindSpore, too, loads a file without one when it is told to check CRCs.
-  const auto has = [](char is_there) { return is_there != 0; };
-  if (options.check_crc && std::none_of(has_trailer.begin(), has_trailer.end(), has)) {
-    set.warnings_.emplace_back("--check-crc checks nothing: no file of the checkpoint has a CRC");
-  } else if (!unchecked.empty()) {
-    set.warnings_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
-  }
+  if (no_crc) set.warnings_.push_back(std::move(*no_crc));
   return set;
 }
 

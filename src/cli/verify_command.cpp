@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +12,7 @@
 
 #include "base/rank_format.h"
 #include "base/rank_json.h"
+#include "base/text/name_groups.h"
 #include "base/text/text.h"
 #include "check/verify.h"
 #include "cli/app.h"
@@ -35,22 +39,53 @@ struct VerifyArguments {
   LogSettings log;
 };
 
+/// "parameter 'P': "
+std::string parameter_words(const std::vector<std::string>& names) {
+  if (names.front().empty()) return {};
+  constexpr std::size_t kMostNames = 20;
+  const std::vector<std::string> groups = names.size() == 1 ? names : group_names(names);
+  return (names.size() == 1 ? "parameter " : "parameters ") + name_list(groups, kMostNames) + ": ";
+}
+
 /// `FILE: offset N: parameter 'P': rank R: what`
-std::string line_of(const Problem& problem) {
+std::string line_of(const Problem& problem, const std::vector<std::string>& parameters) {
   std::string line;
   if (!problem.file.empty()) line += printable(problem.file) + ": ";
   if (problem.offset) line += fmt::format("offset {}: ", *problem.offset);
-  if (!problem.parameter.empty()) line += "parameter '" + printable(problem.parameter) + "': ";
+  line += parameter_words(parameters);
   if (problem.rank) line += fmt::format("rank {}: ", *problem.rank);
   return line + problem.message;
+}
+
+/// Of many lines that differ in the parameter alone, one with all parameters.
+std::vector<std::string> lines_of(const std::vector<Problem>& problems) {
+  constexpr std::size_t kMany = 4;
+  std::map<std::string, std::vector<std::string>> names;  // by the line without them
+  const auto key = [](const Problem& problem) {
+    return line_of(problem, {problem.parameter.empty() ? "" : "*"});
+  };
+  for (const Problem& problem : problems) names[key(problem)].push_back(problem.parameter);
+  std::vector<std::string> lines;
+  std::set<std::string> told;
+  for (const Problem& problem : problems) {
+    const std::vector<std::string>& parameters = names.at(key(problem));
+    if (parameters.size() < kMany || problem.parameter.empty()) {
+      lines.push_back(line_of(problem, {problem.parameter}));
+    } else if (told.insert(key(problem)).second) {
+      lines.push_back(line_of(problem, parameters));
+    }
+  }
+  return lines;
 }
 
 std::string summary(const VerifyArguments& arguments, const VerifyReport& report) {
   const VerifyOptions& options = arguments.options;
   std::string text = fmt::format("{}: {}", printable(shown_location(arguments.source)),
                                  report.good()        ? "good"
+                                 : report.damaged()   ? "damaged"
                                  : report.only_open() ? "not known to be complete"
-                                                      : "damaged");
+                                 : report.unread()    ? "could not be read"
+                                                      : "has files that cannot be read");
   if (!report.good()) text += ": " + counted(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
     text += " in " + counted(report.damaged_parameters, "parameter");
@@ -77,14 +112,13 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
 }
 
 void print_text(const VerifyArguments& arguments, const VerifyReport& report) {
-  std::size_t shown = 0;
-  for (const Problem& problem : report.problems) {
-    if (shown++ == kShownProblems) break;
-    std::cout << line_of(problem) << "\n";
+  const std::vector<std::string> lines = lines_of(report.problems);
+  for (std::size_t i = 0; i < std::min(lines.size(), kShownProblems); ++i) {
+    std::cout << lines[i] << "\n";
   }
-  if (report.problems.size() > kShownProblems) {
+  if (lines.size() > kShownProblems) {
     std::cout << fmt::format("... and {} more, which --json lists\n",
-                             report.problems.size() - kShownProblems);
+                             lines.size() - kShownProblems);
   }
   if (report.good() && arguments.log.quiet) return;
   std::cout << summary(arguments, report) << "\n";

@@ -309,7 +309,8 @@ class Files(Unmatched):
             file.write_bytes(record + trailer)
         result = run("inspect", self.directory / "set", "--check-crc")
         self.assertEqual(result.code, 0, result)
-        self.assertIn("no CRC trailer to check on rank 0", result.stderr)
+        self.assertIn("--check-crc: CRC good in 1 file, none in 1 file, such as ", result.stderr)
+        self.assertIn("rank_0/net.ckpt", result.stderr)
 
     def test_a_configuration_that_nothing_reads(self) -> None:
         config = self.directory / "config.json"

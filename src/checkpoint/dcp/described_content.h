@@ -5,11 +5,18 @@
 #include <memory>
 #include <vector>
 
+#include "base/byte_range.h"
 #include "format/file_index.h"
 #include "format/listed_items.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
+
+/// The archives of torch.save in one file.
+struct SavedArchives {
+  ByteSourcePtr file;
+  std::vector<ByteRange> places;
+};
 
 /// The description of one file in a set's metadata, which need not be read from the file.
 class DescribedContent {
@@ -35,6 +42,9 @@ class DescribedContent {
   /// @param tensors the result of tensors(), which keeps the findings for its reads.
   /// @param read_all also make the checks that the first read of each tensor makes.
   virtual std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const = 0;
+  /// The archives from which the content is read, each once, by file.
+  /// @param tensors the result of tensors().
+  virtual std::vector<SavedArchives> archives(const ByteSource& tensors) const = 0;
 };
 
 }  // namespace reshardfs

@@ -112,7 +112,7 @@ class ItemSource final : public ByteSource {
   bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
 
-  const ByteSource& file() const noexcept { return *file_; }
+  const ByteSourcePtr& file() const noexcept { return file_; }
   const Readings& readings() const noexcept { return readings_; }
 
  private:
@@ -312,7 +312,7 @@ std::uint64_t TorchItems::first_in_place(std::size_t entry) const {
 
 std::vector<RefusedTensor> TorchItems::examine(const ByteSource& tensors, bool read_all) const {
   const auto& source = dynamic_cast<const ItemSource&>(tensors);
-  const ByteSource& file = source.file();
+  const ByteSource& file = *source.file();
   const Readings& readings = source.readings();
   std::vector<RefusedTensor> refused;
   std::string unreadable;  // what is wrong with all of the file
@@ -349,6 +349,18 @@ std::vector<RefusedTensor> TorchItems::examine(const ByteSource& tensors, bool r
     refused.push_back({entry(i).name, "'" + printable(file.name()) + "': " + problem});
   }
   return refused;
+}
+
+std::vector<SavedArchives> TorchItems::archives(const ByteSource& tensors) const {
+  const ByteSourcePtr& file = dynamic_cast<const ItemSource&>(tensors).file();
+  if (places_.empty()) return {{file, {ByteRange::whole(file->size())}}};
+  std::vector<ByteRange> places;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    // What leaves the file is refused by examine().
+    if (entry(i).content_bytes > 0 && places_[i].end() <= file->size())
+      places.push_back(places_[i]);
+  }
+  return {{file, std::move(places)}};
 }
 
 ByteSourcePtr TorchItems::tensors(ByteSourcePtr file) const {

@@ -31,6 +31,7 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   ByteSourcePtr tensors(ByteSourcePtr file) const override;
   std::size_t places() const override { return places_.empty() ? 1 : places_.size(); }
   std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const override;
+  std::vector<SavedArchives> archives(const ByteSource& tensors) const override;
 
   const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
   /// nullopt if the entry is found by its name.

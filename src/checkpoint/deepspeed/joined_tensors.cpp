@@ -57,11 +57,12 @@ Discovery JoinedTensors::finish(const std::filesystem::path& path) && {
   std::unordered_map<std::string, Shape> shapes;
   for (const TensorEntry& entry : entries_) shapes.emplace(entry.name, entry.shape);
   auto index = std::make_shared<const FileIndex>(std::move(entries_));
-  auto source = std::make_shared<const JoinedSource>(directory_, std::move(files_), places_);
+  auto source = std::make_shared<const JoinedSource>(directory_, files_, places_);
   Discovery out;
   FoundFile& file = out.files.emplace_back();
   file.path = path;
-  file.content = std::make_shared<const SavedContent>(std::move(index), std::move(source));
+  file.content =
+      std::make_shared<const SavedContent>(std::move(index), std::move(source), std::move(files_));
   out.catalogue =
       std::make_shared<const ShapedCatalogue>(1, std::move(shapes), std::move(refused_));
   return out;

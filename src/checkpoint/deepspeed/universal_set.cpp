@@ -101,8 +101,10 @@ class UniversalReader {
       const std::size_t file = joined_.add_file(std::move(files[i]));
       joined_.add_whole(tensors[i], file);
     }
+    Completeness statement;
+    state_names(statement);
     Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
-    state_names(out.completeness);
+    out.completeness = std::move(statement);
     return out;
   }
 
@@ -143,7 +145,7 @@ class UniversalReader {
   }
 
   /// The file of model states, which is a copy, lists the parameters.
-  void state_names(Completeness& out) const {
+  void state_names(Completeness& out) {
     const fs::path path = directory_ / kModel;
     if (path_kind(path, tree_) != PathKind::kOther) {
       out.unstated = "that these are all parameters";
@@ -151,6 +153,7 @@ class UniversalReader {
     }
     const ByteSourcePtr file = open_file(path, tree_);
     const ZeroModelStates model = read_archive(*file, read_zero_model);
+    joined_.add_file(file);
     for (const auto& group : model.groups) {
       for (const ZeroShape& parameter : group) {
         if (std::binary_search(names_.begin(), names_.end(), parameter.name)) continue;

@@ -5,12 +5,19 @@
 
 namespace reshardfs {
 
+std::vector<SavedArchives> SavedContent::archives(const ByteSource& /*tensors*/) const {
+  std::vector<SavedArchives> all;
+  for (const ByteSourcePtr& file : files_) all.push_back({file, {ByteRange::whole(file->size())}});
+  return all;
+}
+
 std::shared_ptr<const SavedContent> content_of_tensors(std::vector<TorchTensor> tensors,
                                                        const ByteSourcePtr& file,
                                                        BoxOffsets boxes) {
   ByteSourcePtr source;
   auto index = index_of_tensors(std::move(tensors), {}, file, source, std::move(boxes));
-  return std::make_shared<const SavedContent>(std::move(index), std::move(source));
+  return std::make_shared<const SavedContent>(std::move(index), std::move(source),
+                                              std::vector<ByteSourcePtr>{file});
 }
 
 }  // namespace reshardfs

@@ -10,12 +10,14 @@
 
 namespace reshardfs {
 
-/// A file of torch.save whose pickle was read when its set was looked for.
+/// Files of torch.save whose pickles were read when its set was looked for.
 class SavedContent final : public DescribedContent {
  public:
   /// @param source what the extents of `index` are ranges of.
-  SavedContent(std::shared_ptr<const FileIndex> index, ByteSourcePtr source)
-      : index_(std::move(index)), source_(std::move(source)) {}
+  /// @param files that it is made from.
+  SavedContent(std::shared_ptr<const FileIndex> index, ByteSourcePtr source,
+               std::vector<ByteSourcePtr> files)
+      : index_(std::move(index)), source_(std::move(source)), files_(std::move(files)) {}
 
   std::shared_ptr<const FileIndex> index() const override { return index_; }
   ByteSourcePtr tensors(ByteSourcePtr /*file*/) const override { return source_; }
@@ -26,10 +28,12 @@ class SavedContent final : public DescribedContent {
                                      bool /*read_all*/) const override {
     return {};
   }
+  std::vector<SavedArchives> archives(const ByteSource& tensors) const override;
 
  private:
   std::shared_ptr<const FileIndex> index_;
   ByteSourcePtr source_;
+  std::vector<ByteSourcePtr> files_;
 };
 
 /// The content of a file that has these tensors; see index_of_tensors().

@@ -2,50 +2,66 @@
 #include "format/torch/torch_crc.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include <zlib.h>
 
-#include "format/torch/torch_archive.h"
+#include "base/blocks.h"
 #include "format/torch/torch_zip.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 1ULL << 20U;
-
-std::uint32_t zip_crc(const ByteSource& source, ByteRange range, std::vector<std::byte>& buffer) {
-  uLong crc = ::crc32(0, nullptr, 0);
-  while (!range.empty()) {
-    const auto part =
-        std::span(buffer).first(static_cast<std::size_t>(std::min(range.length(), kBlockBytes)));
-    source.read_at(range.offset(), part);
-    crc = ::crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
-    range = range.behind_first(part.size());
-  }
-  return static_cast<std::uint32_t>(crc);
+bool begins_like_zip(const ByteSource& source, const ByteRange& place) {
+  constexpr std::string_view kMark("PK\x03\x04");
+  if (place.length() < kMark.size()) return false;
+  std::string begin(kMark.size(), '\0');
+  source.read_at(place.offset(), std::as_writable_bytes(std::span(begin)));
+  return begin == kMark;
 }
 
 }  // namespace
 
-CrcCheck check_torch_crc(const ByteSource& source) {
-  if (!begins_like_torch_zip(source)) return CrcCheck::kNoTrailer;
-  const TorchZip zip(source, ByteRange::whole(source.size()));
-  std::vector<std::pair<std::string, std::uint32_t>> entries;
+Error crc_mismatch(const ByteSource& source, const std::string& record) {
+  const std::string where = record.empty() ? "" : "-32 in the record '" + printable(record) + "'";
+  return Error(ErrorKind::kBadInput, "the file does not match its CRC" + where + ": it is damaged")
+      .in_file(source.name())
+      .hint("copy it again, or choose another step");
+}
+
+TorchCrcs torch_crcs(const ByteSource& source, const ByteRange& place) {
+  if (!begins_like_zip(source, place)) return {};
+  const TorchZip zip(source, place);
+  zip.foresee("");
+  TorchCrcs out;
+  bool lacks = false;
   zip.for_each([&](const std::string& name, std::uint32_t crc) {
-    if (crc != 0) entries.emplace_back(name, crc);
+    const ByteRange bytes = zip.entry(name);
+    if (bytes.empty()) return;
+    // The other entries are a few characters of known texts.
+    const bool counts = name == "data.pkl" || name.starts_with("data/");
+    lacks = lacks || (counts && crc == 0);
+    if (crc != 0) out.entries.push_back({name, bytes, crc});
   });
-  bool has_data = false;
-  std::vector<std::byte> buffer(kBlockBytes);
-  for (const auto& [name, crc] : entries) {
-    has_data = has_data || name.starts_with("data/");
-    if (zip_crc(source, zip.entry(name), buffer) != crc) return CrcCheck::kBad;
-  }
-  return has_data ? CrcCheck::kGood : CrcCheck::kNoTrailer;
+  out.are_all = !lacks && !out.entries.empty();
+  return out;
+}
+
+bool matches(const ByteSource& source, const TorchCrcEntry& entry) {
+  uLong crc = ::crc32(0, nullptr, 0);
+  for_each_block(source, entry.place, [&](std::span<const std::byte> bytes) {
+    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  });
+  return crc == entry.crc;
+}
+
+CrcCheck check_torch_crc(const ByteSource& source) {
+  const TorchCrcs crcs = torch_crcs(source, ByteRange::whole(source.size()));
+  const bool good = std::all_of(crcs.entries.begin(), crcs.entries.end(),
+                                [&](const TorchCrcEntry& entry) { return matches(source, entry); });
+  if (!good) return CrcCheck::kBad;
+  return crcs.are_all ? CrcCheck::kGood : CrcCheck::kNoTrailer;
 }
 
 }  // namespace reshardfs

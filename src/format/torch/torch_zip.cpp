@@ -6,8 +6,11 @@
 #include <span>
 #include <utility>
 
+#include <zlib.h>
+
 #include "reshardfs/error.h"
 
+#include "format/torch/torch_crc.h"
 #include "format/torch/zip_format.h"
 
 namespace reshardfs {
@@ -304,7 +307,13 @@ std::string TorchZip::read(std::string_view name, std::uint64_t most) const {
                std::to_string(place.length()) + " bytes",
            place.offset() - place_.offset());
   }
-  return bytes_at(place.offset() - place_.offset(), place.length());
+  std::string bytes = bytes_at(place.offset() - place_.offset(), place.length());
+  const std::uint32_t stated = entries_.find(name)->second.crc;
+  if (stated == 0 ||
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()) == stated) {
+    return bytes;
+  }
+  throw crc_mismatch(source_, std::string(name)).at_offset(place.offset());
 }
 
 void TorchZip::read_byte_order() {

@@ -36,7 +36,7 @@ class TorchZip {
   void for_each(Visit&& visit) const {
     for (const auto& [name, entry] : entries_) visit(name, entry.crc);
   }
-  /// The entry's bytes. @throws Error as entry(), and if there are more than `most`.
+  /// The entry's bytes. @throws Error as entry(); if there are more than `most`, or CRC-32 differs.
   std::string read(std::string_view name, std::uint64_t most) const;
 
  private:

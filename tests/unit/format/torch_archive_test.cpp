@@ -132,6 +132,27 @@ TEST(TorchCrc, IsThereOnlyIfItIsOfTheData) {
   EXPECT_EQ(checked("something else"), CrcCheck::kNoTrailer);
 }
 
+TEST(TorchCrc, MayLackForSomeTensors) {
+  // torch.serialization.skip_data() leaves 0 for the tensors that it skips.
+  std::vector<ZipEntry> entries = saved_entries(p::pickle("N"));
+  entries.insert(entries.begin() + 3, {"a/data/1", kStored});
+  std::string archive = zip_file(entries);
+  state_crc(archive, "a/data.pkl", crc_of(p::pickle("N")));
+  state_crc(archive, "a/data/0", crc_of(kStored));
+  EXPECT_EQ(checked(archive), CrcCheck::kNoTrailer);
+  state_crc(archive, "a/data/1", 1);
+  EXPECT_EQ(checked(archive), CrcCheck::kBad);
+}
+
+TEST(TorchCrc, OfThePickleIsComparedWhenItIsRead) {
+  std::string archive = zip_file(saved_entries(p::pickle("N")));
+  state_crc(archive, "a/data.pkl", crc_of(p::pickle("N")) ^ 1U);
+  expect_error(ErrorKind::kBadInput, {"model.pt", "does not match its CRC-32", "'data.pkl'"}, [&] {
+    const MemorySource source(archive, "model.pt");
+    const TorchArchive read(source);
+  });
+}
+
 TEST(TorchCrc, ReadsEntriesInBlocks) {
   std::string large(3'000'000, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * i >> 7U);
