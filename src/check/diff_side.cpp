@@ -12,6 +12,7 @@
 #include "base/text/state_names.h"
 #include "checkpoint/completeness.h"
 #include "conversion/map_copies.h"
+#include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "conversion/unmatched_selectors.h"
 #include "plan/replicas/content_equal.h"
@@ -60,6 +61,7 @@ DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
   append(warnings, opened.unmatched);
   MappedSourceOptions mapped = mapped_options(opening, wanted);
   mapped.compares_ranks = false;
+  compare_mapped_ranks(*opened.table, opening.maps(), request.replicas);
   DiffSide side(opening.maps().apply(std::move(opened.table), {}, mapped).table, request);
   side.notes_ = opening.maps().notes();
   side.warnings_ = std::move(warnings);
@@ -73,9 +75,10 @@ DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& want
   const NameTaker needed = opening.needed(wanted.takes);
   SourceTableResult opened = opening.lay_out(needed);
   const MappedSourceOptions mapped = mapped_options(opening, wanted);
+  const auto ranks = compare_mapped_ranks(*opened.table, opening.maps(), request.replicas);
   const ModelMaps::Result shown = opening.maps().apply(std::move(opened.table), {}, mapped);
-  const std::vector<std::string> differing =
-      check_map_copies(opening.maps(), shown, mapped, request.replicas);
+  std::vector<std::string> differing = settle_mapped_ranks(ranks, shown, mapped, request.replicas);
+  append(differing, check_map_copies(opening.maps(), shown, mapped, request.replicas));
   DiffSide side(shown.table, request);
   side.warnings_ = std::move(warnings);
   append(side.warnings_, warnings_of(side.table().checkpoint().completeness(), needed));

@@ -283,8 +283,9 @@ void Verification::check_parameters(VerifyContext& context) {
     lose_whole_stages(context, absent);
   } else if (!context.catalogue) {
     warn_of_missing_names();
-    std::string missing = missing_ranks_warning(context.set);
-    if (!missing.empty()) report_.warnings.push_back(std::move(missing));
+    for (std::string& line : warnings_without_layouts(context.set)) {
+      report_.warnings.push_back(std::move(line));
+    }
   }
   absent.report_to(report_);
   report_refused(context.set);

@@ -13,6 +13,7 @@
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/ranks/rank_statement.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/set_age.h"
 #include "checkpoint/series/step.h"
@@ -128,7 +129,7 @@ Discovery FileChoice::choose() {
   for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
   note_unfinished(files.found);
   const std::filesystem::path& source = options_.source.path;
-  out_.completeness = state_names(out_.files, source);
+  state_files(files, source, out_);
   note_neighbours(source, checkpoint_, source_tree(source, checkpoint_),
                   {files.pattern.empty(), {}}, out_);
   return std::move(out_);

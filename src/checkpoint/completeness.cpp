@@ -9,12 +9,10 @@
 #include <utility>
 
 #include "base/text/text.h"
-#include "checkpoint/iteration/iteration_names.h"
+#include "checkpoint/ranks/file_alone.h"
 #include "checkpoint/ranks/rank_files.h"
-#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/whole/counted_name.h"
 #include "storage/local/directory.h"
-#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -76,47 +74,6 @@ Error lacking(const CountedFiles& series) {
       .in_file(directory.string())
       .hint(any_there ? "bring the index that names all files"
                       : "bring the missing files, or name one file as the source to read it alone");
-}
-
-/// Whether another rank's directory lies beside that of a file: "rank_1" beside "rank_0".
-bool has_other_rank(const fs::path& file) {
-  const fs::path directory = fs::absolute(file).parent_path();
-  const std::string name = directory.filename().string();
-  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
-  const std::string prefix = name.substr(0, digits);
-  if (digits == name.size() || (prefix != "rank_" && prefix != "node" && prefix != "ckpt_")) {
-    return false;
-  }
-  const std::string other = prefix + (name.substr(digits) == "0" ? "1" : "0");
-  std::error_code failed;
-  return fs::is_directory(directory.parent_path() / other, failed) && !failed;
-}
-
-/// Of one file that the user has named: which part of which whole it is; empty: of none.
-std::string part_words(const fs::path& file) {
-  const std::string name = file.filename().string();
-  const std::string head = "'" + printable(name) + "' is ";
-  const std::string alone = ", and is read alone, as it was named";
-  if (const auto counted_name = parse_counted_name(name)) {
-    if (counted_name->count == 1) return {};
-    return head + "file " + std::to_string(counted_name->index) + " of " +
-           std::to_string(counted_name->count) + " of a model" + alone +
-           "; name its directory to read them all";
-  }
-  if (const auto saved = parse_iteration_file(name)) {
-    if (saved->count == 1) return {};
-    return head + "the file of rank " + to_string(saved->rank) + " of a save of " +
-           counted(static_cast<std::size_t>(saved->count), "file") + alone +
-           ": its tensors may be slices; name its directory to read them all";
-  }
-  const RankPartName segment = rank_part_name(name);
-  if (segment.part < 0 && !is_url(file) && has_other_rank(file)) {
-    return head + "one rank's file" + alone + ": its tensors may be slices; name the directory " +
-           "that has all ranks to read them all";
-  }
-  if (segment.part < 0) return {};
-  return head + "part " + std::to_string(segment.part) + " of '" + printable(segment.whole) + "'" +
-         alone + "; name its directory to read all parts";
 }
 
 }  // namespace

@@ -35,6 +35,11 @@ struct Completeness {
   std::vector<Error> differences{};
   /// Files that are used only in part, or not at all, one line each.
   std::vector<std::string> doubts{};
+  /// What is missing unless layouts state how the ranks share the model. SourceTable throws the
+  /// first one if neither a strategy nor the set states any.
+  std::vector<Error> missing_without_layouts{};
+  /// Doubts in the same case, one line each.
+  std::vector<std::string> doubts_without_layouts{};
   /// What remains unproven: "that these are all files". Empty: nothing.
   std::string unstated{};
   /// The parameters that depend on it, ascending by name.

@@ -10,8 +10,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/foreign_kinds.h"
+#include "checkpoint/ranks/rank_directory_name.h"
 #include "checkpoint/recognition.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
@@ -43,11 +45,17 @@ std::optional<ForeignContent> model_in(const std::filesystem::path& path,
   return std::nullopt;
 }
 
-/// The directories in which files of ranks are looked for.
-bool has_rank_name(std::string_view name) {
-  constexpr std::array<std::string_view, 3> kBeginnings{"rank_", "node", "ckpt_"};
-  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                     [&](std::string_view beginning) { return name.starts_with(beginning); });
+/// "checkpoint_{rank}.pt" for "checkpoint_1.pt" of rank 1: the last number of the name, if it is
+/// the rank.
+std::string name_for_all_ranks(std::string name, std::int64_t rank) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t last = std::filesystem::path(name).stem().string().find_last_of(kDigits);
+  if (last == std::string::npos) return name;
+  const std::size_t before = name.find_last_not_of(kDigits, last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  const std::size_t length = last + 1 - first;
+  if (parse_number(std::string_view(name).substr(first, length)) != rank) return name;
+  return name.replace(first, length, "{rank}");
 }
 
 /// Directories of ranks with files of torch.save: which of them are the ranks' is not known.
@@ -57,12 +65,14 @@ void refuse_torch_ranks(const std::filesystem::path& root, const std::string& ra
     return entry.is_regular && has_torch_name(entry.name);
   });
   if (file == entries.end()) return;
-  const std::string beginning = rank.substr(0, rank.find_first_of("0123456789"));
+  const auto parsed = parse_rank_directory(rank);
   throw Error(ErrorKind::kMissing, "has files of torch.save in directories of ranks (" +
                                        printable(rank + "/" + file->name) + ")")
       .in_file(root.string())
-      .hint("name them with --src-pattern '" + printable(beginning) + "{rank}/" +
-            printable(file->name) + "'");
+      .hint("name them with --src-pattern '" +
+            printable(std::string(parsed->beginning) + "{rank}/" +
+                      name_for_all_ranks(file->name, parsed->rank)) +
+            "'");
 }
 
 /// @throws as refuse_foreign_files().
@@ -125,7 +135,7 @@ void refuse_foreign_files(const std::filesystem::path& root, const SourceTreePtr
   const std::vector<DirectoryEntry> entries = list_directory(root, tree);
   refuse_contents(root, entries, tree);
   const auto rank = std::find_if(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
-    return entry.is_directory && has_rank_name(entry.name);
+    return entry.is_directory && parse_rank_directory(entry.name);
   });
   if (rank == entries.end()) return;
   const std::vector<DirectoryEntry> below = list_directory(root / rank->name, tree);

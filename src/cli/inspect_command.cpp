@@ -19,8 +19,10 @@
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
 #include "check/stats_text.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/whole/whole_catalogue.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/describe/carried_options.h"
@@ -30,6 +32,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/contents.h"
+#include "conversion/mapped_ranks.h"
 #include "conversion/model_maps.h"
 #include "conversion/source_opening.h"
 #include "conversion/unmatched_selectors.h"
@@ -391,6 +394,7 @@ int run_why(const InspectArguments& arguments) {
   const auto table = opening.lay_out_unread(opening.needed(is_asked_for)).table;
   MappedSourceOptions options = opening.mapped_options();
   options.compares_ranks = false;
+  compare_mapped_ranks(*table, maps, arguments.source.replicas);
   const DiffSide side(maps.apply(table, {}, options).table, arguments.source);
   const SourceParameter* parameter = side.table().find(arguments.why);
   if (parameter == nullptr) {
@@ -517,6 +521,16 @@ int run_inspect(const Given& given) {
   };
   for (const std::string& line : warnings_of(inspected.completeness, takes)) {
     log_warning(LogEvent::kConversionWarning, "{}", line);
+  }
+  const bool states_layouts =
+      arguments.source.strategy || !arguments.source.sizes.empty() || inspected.set->catalogue();
+  if (!states_layouts) {
+    for (const Error& error : inspected.completeness.missing_without_layouts) {
+      log_warning(LogEvent::kConversionWarning, "{}", error.what());
+    }
+    for (const std::string& line : warnings_without_layouts(*inspected.set)) {
+      log_warning(LogEvent::kConversionWarning, "{}", line);
+    }
   }
   std::optional<FullShapes> shapes;
   if (inspected.laid_out) {

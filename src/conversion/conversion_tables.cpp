@@ -22,6 +22,7 @@
 #include "conversion/family_target.h"
 #include "conversion/foreign_names.h"
 #include "conversion/map_copies.h"
+#include "conversion/mapped_ranks.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
 #include "conversion/source_opening.h"
@@ -319,10 +320,16 @@ class Opening {
         return is_training_state(name, options_.source.state_prefixes);
       };
     }
+    std::vector<ReplicaDisagreement> differing;
+    if (options_.check_replicas) {
+      differing = compare_mapped_ranks(*opened_.table, maps_, options_.source.replicas);
+    }
     if (target_input_.is_sizes() && !maps_.empty()) make_family();
     ModelMaps::Result shown =
         maps_.apply(std::move(opened_.table),
                     {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
+    append(tables_.warnings,
+           settle_mapped_ranks(differing, shown, mapped, options_.source.replicas));
     if (options_.check_replicas) {
       append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.source.replicas));
     }

@@ -107,16 +107,6 @@ class CopyFinder {
   MapCopies found_;
 };
 
-/// Source tensors of which anything is shown that is asked for.
-std::set<std::uint32_t> used_sources(const Mapping& mapping, const MappedSourceOptions& options) {
-  std::set<std::uint32_t> used;
-  for (const modelmap::TargetTensor& target : mapping.targets) {
-    if (options.wants && !options.wants(target.name)) continue;
-    used.insert(target.sources.begin(), target.sources.end());
-  }
-  return used;
-}
-
 /// Whether anything that is asked for depends on a copy.
 bool is_used(const MapCopy& copy, const SourceTable& source, const Mapping& mapping,
              const std::set<std::uint32_t>& used) {
@@ -150,6 +140,16 @@ std::vector<std::size_t> differing_copies(const std::vector<MapCopy>& copies) {
 }
 
 }  // namespace
+
+std::set<std::uint32_t> used_sources(const modelmap::Mapping& mapping,
+                                     const MappedSourceOptions& options) {
+  std::set<std::uint32_t> used;
+  for (const modelmap::TargetTensor& target : mapping.targets) {
+    if (options.wants && !options.wants(target.name)) continue;
+    used.insert(target.sources.begin(), target.sources.end());
+  }
+  return used;
+}
 
 MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& options,
                      const Mapping& mapping, const std::shared_ptr<const SourceTable>& source,

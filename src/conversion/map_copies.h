@@ -3,7 +3,9 @@
 /// elements that a map repeats, such as key heads.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,10 @@ struct MapCopies {
   std::vector<std::string> uncompared;                     ///< tensors without a known full copy
   std::vector<std::shared_ptr<const SourceTable>> kept{};  ///< own the names in the grids
 };
+
+/// Source tensors of which anything is shown that is asked for, by their numbers.
+std::set<std::uint32_t> used_sources(const modelmap::Mapping& mapping,
+                                     const MappedSourceOptions& options);
 
 /// The copies that one map uses.
 /// @param source the map's input. @param shown the map's result; nullptr: leave out repeated

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -82,7 +83,8 @@ class SizedSource {
         set_(set),
         devices_(sizes_of_ranks(sizes, rank_count(set))),
         families_(read_installed_maps()),
-        cuts_(families_, maps.config_of_model()),
+        config_(maps.config_of_model()),
+        cuts_(families_, config_),
         seen_(static_cast<std::size_t>(devices_.stages)) {}
 
   Strategy strategy() && {
@@ -97,6 +99,7 @@ class SizedSource {
       for (const TensorEntry& entry : file.index->entries()) add(entry, stage);
     }
     if (!unproven_.empty()) refuse();
+    require_each_stage();
     return sized_strategy(devices_, parameters_);
   }
 
@@ -112,14 +115,55 @@ class SizedSource {
       if (unproven_names_.insert(entry.name).second) names.push_back(entry.name);
       return;
     }
+    require_one_stage(entry, stage, *cut);
     parameters_.push_back({entry.name, entry.shape.size(), *dimension, {}, {stage}});
+  }
+
+  /// A stage that was made of ranks of another one, because the files of some ranks are missing or
+  /// pp is another number, repeats its names.
+  void require_one_stage(const TensorEntry& entry, std::int64_t stage, const FamilyCut& cut) {
+    const auto [first, is_new] = first_.try_emplace(entry.name, First{stage, entry.shape});
+    if (is_new || is_single(entry.shape)) return;
+    const bool is_tied =
+        cut.unit == "vocab" && config_.find("tie_word_embeddings").value_or(0) != 0;
+    if (is_tied && first->second.shape == entry.shape) return;
+    throw Error(
+        ErrorKind::kUsage,
+        "--src-strategy '" + printable(sizes_.text) + "': is in the pipeline stages " +
+            std::to_string(first->second.stage) + " and " + std::to_string(stage) +
+            (is_tied ? " in two shapes" : ", and config.json states no tied embedding of it"))
+        .in_file(set_.root().string())
+        .for_parameter(entry.name)
+        .needs(Need::kSourceStrategy)
+        .hint(
+            "bring the files of all ranks, which may be more than there are here, or give the "
+            "strategy file that the training wrote");
+  }
+
+  /// The ranks that are there tell nothing of a stage of which none is.
+  void require_each_stage() const {
+    for (std::size_t stage = 0; stage < seen_.size(); ++stage) {
+      if (!seen_[stage].empty()) continue;
+      const std::int64_t ranks = devices_.tensor * devices_.data;
+      throw Error(ErrorKind::kMissing,
+                  "--src-strategy '" + printable(sizes_.text) + "': no file of pipeline stage " +
+                      std::to_string(stage) + " (ranks " +
+                      std::to_string(static_cast<std::int64_t>(stage) * ranks) + " to " +
+                      std::to_string((static_cast<std::int64_t>(stage) + 1) * ranks - 1) +
+                      ") is there, and no other rank has its parameters")
+          .in_file(set_.root().string())
+          .hint("bring the missing files");
+    }
+  }
+
+  static bool is_single(const Shape& shape) {
+    return std::all_of(shape.begin(), shape.end(), [](auto n) { return n == 1; });
   }
 
   /// One element, and what is not cut by anything, is whole.
   Known<CutDimension> cut_of_slice(const Shape& slice, const FamilyCut& cut) const {
     if (devices_.tensor == 1) return Known<CutDimension>::derived(std::nullopt, "tp=1");
-    const bool is_single = std::all_of(slice.begin(), slice.end(), [](auto n) { return n == 1; });
-    if (is_single) return Known<CutDimension>::derived(std::nullopt, "its only element");
+    if (is_single(slice)) return Known<CutDimension>::derived(std::nullopt, "its only element");
     return cut_of(slice, cut, devices_.tensor);
   }
 
@@ -135,8 +179,14 @@ class SizedSource {
   const CheckpointSet& set_;
   const ParallelSizes devices_;
   const std::vector<modelmap::ModelMap> families_;
+  const modelmap::ModelConfig config_;
   const FamilyCuts cuts_;
   std::vector<std::set<std::string>> seen_;  ///< names in each stage
+  struct First {
+    std::int64_t stage = 0;
+    Shape shape{};
+  };
+  std::map<std::string, First> first_{};  ///< where each name was first
   std::vector<SizedParameter> parameters_{};
   UnknownCuts unproven_{};
   std::set<std::string> unproven_names_{};

@@ -14,7 +14,7 @@
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
-#include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/deepspeed/universal_statement.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
@@ -31,7 +31,6 @@ constexpr const char* kZero = "zero";
 constexpr std::string_view kWeights = "fp32";
 constexpr std::string_view kStepFile = "step";
 constexpr std::string_view kStateExtension = ".pt";
-constexpr const char* kModel = "mp_rank_00_model_states.pt";
 
 /// "500" for "global_step500_universal".
 std::optional<std::string> parse_universal_tag(std::string_view name) {
@@ -47,15 +46,20 @@ std::optional<std::string> parse_universal_tag(std::string_view name) {
 constexpr StepNames kUniversalTagNames{parse_universal_tag, {}, "latest_universal"};
 
 /// The states in the directory of one parameter, without the extension.
-std::set<std::string> states_in(const fs::path& directory, const SourceTreePtr& tree) {
+/// @param has_step is set to whether the optimizer's step is there, too.
+std::set<std::string> states_in(const fs::path& directory, const SourceTreePtr& tree,
+                                char& has_step) {
   std::set<std::string> states;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     std::string_view name = entry.name;
     if (!entry.is_regular || !name.ends_with(kStateExtension)) continue;
     name.remove_suffix(kStateExtension.size());
-    if (name == kStepFile) continue;
     if (entry.is_link && tree) throw link_refused(directory / entry.name);
-    states.emplace(name);
+    if (name == kStepFile) {
+      has_step = 1;
+    } else {
+      states.emplace(name);
+    }
   }
   return states;
 }
@@ -83,9 +87,12 @@ class UniversalReader {
         joined_(directory_) {}
 
   Discovery read() {
+    const UniversalStatement statement(directory_, tree_);
+    of_zero([&] { statement.require_names(names_); });
     find_states();
     const std::size_t count = names_.size() * states_.size();
     std::vector<TorchTensor> tensors(count);
+    std::vector<char> are_vocabularies(count);
     std::vector<ByteSourcePtr> files(count);
     parallel_for(
         count,
@@ -93,18 +100,22 @@ class UniversalReader {
           const std::string& state = states_[i / names_.size()];
           const std::string& name = names_[i % names_.size()];
           files[i] = open_file(path_of(name, state), tree_);
-          tensors[i] = read_one(*files[i]);
+          tensors[i] = read_one(*files[i], are_vocabularies[i]);
           tensors[i].name = state == kWeights ? name : state + "." + name;
         },
         is_url(directory_) ? kRequestsAtOnce : 0);
     for (std::size_t i = 0; i < count; ++i) {
+      of_file(i, [&] { require_shape(statement, tensors, i, are_vocabularies[i] != 0); });
+    }
+    require_step(statement);
+    for (std::size_t i = 0; i < count; ++i) {
       const std::size_t file = joined_.add_file(std::move(files[i]));
       joined_.add_whole(tensors[i], file);
     }
-    Completeness statement;
-    state_names(statement);
+    // Nothing is shown of them, but they are files of the set.
+    for (const ByteSourcePtr& file : statement.files()) joined_.add_file(file);
     Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
-    out.completeness = std::move(statement);
+    statement.state(out.completeness);
     return out;
   }
 
@@ -116,9 +127,12 @@ class UniversalReader {
   /// Every parameter must have those of the first one.
   void find_states() {
     std::vector<std::set<std::string>> all(names_.size());
+    has_step_.resize(names_.size());
     parallel_for(
         names_.size(),
-        [&](std::size_t i) { all[i] = states_in(directory_ / kZero / names_[i], tree_); },
+        [&](std::size_t i) {
+          all[i] = states_in(directory_ / kZero / names_[i], tree_, has_step_[i]);
+        },
         is_url(directory_) ? kRequestsAtOnce : 0);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i] == all.front() && all[i].contains(std::string(kWeights))) continue;
@@ -135,40 +149,87 @@ class UniversalReader {
     }
   }
 
-  static TorchTensor read_one(const ByteSource& file) {
+  /// Names the file in what `work` throws.
+  template <typename Work>
+  void of_file(std::size_t number, Work&& work) const {
+    try {
+      work();
+    } catch (Error& error) {
+      throw error.in_file(
+          path_of(names_[number % names_.size()], states_[number / names_.size()]).string());
+    }
+  }
+
+  template <typename Work>
+  void of_zero(Work&& work) const {
+    try {
+      work();
+    } catch (Error& error) {
+      throw error.in_file((directory_ / kZero).string());
+    }
+  }
+
+  /// @param number of the tensor, with those of the weights first.
+  void require_shape(const UniversalStatement& statement, const std::vector<TorchTensor>& tensors,
+                     std::size_t number, bool is_vocabulary) const {
+    const TorchTensor& tensor = tensors[number];
+    if (number < names_.size()) {
+      statement.require_shape({names_[number], tensor.shape, is_vocabulary});
+      return;
+    }
+    const std::string& name = names_[number % names_.size()];
+    const Shape& weight = tensors[number % names_.size()].shape;
+    if (tensor.shape == weight) return;
+    throw Error(ErrorKind::kBadInput, "has the shape " + to_string(tensor.shape) +
+                                          ", but the parameter has the shape " + to_string(weight) +
+                                          " in fp32.pt")
+        .for_parameter(name)
+        .hint("bring all files from one conversion");
+  }
+
+  /// All parameters must be of one step.
+  void require_step(const UniversalStatement& statement) {
+    std::vector<std::optional<std::int64_t>> steps(names_.size());
+    std::vector<ByteSourcePtr> files(names_.size());
+    parallel_for(
+        names_.size(),
+        [&](std::size_t i) {
+          if (has_step_[i] == 0) return;
+          files[i] = open_file(path_of(names_[i], std::string(kStepFile)), tree_);
+          steps[i] = read_universal_step(*files[i]);
+        },
+        is_url(directory_) ? kRequestsAtOnce : 0);
+    for (ByteSourcePtr& file : files) {
+      if (file) joined_.add_file(std::move(file));
+    }
+    of_zero([&] {
+      OneSave save;
+      for (std::size_t i = 0; i < names_.size(); ++i) {
+        if (!steps[i]) continue;
+        const std::string file = names_[i] + "/step.pt";
+        add_universal_step(save, file, *steps[i]);
+        statement.require_step(*steps[i], file);
+      }
+    });
+  }
+
+  static TorchTensor read_one(const ByteSource& file, char& is_vocabulary) {
     return read_archive(file, [&](const TorchArchive& archive) {
-      const PickleValue value = archive.tree().find(archive.tree().root(), "param");
+      const PickleTree& tree = archive.tree();
+      is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")).value_or(false) ? 1 : 0;
+      const PickleValue value = tree.find(tree.root(), "param");
       if (archive.is_tensor(value)) return archive.tensor(value);
       throw Error(ErrorKind::kUnsupported,
                   "has no tensor 'param', as the files of a universal checkpoint have");
     });
   }
 
-  /// The file of model states, which is a copy, lists the parameters.
-  void state_names(Completeness& out) {
-    const fs::path path = directory_ / kModel;
-    if (path_kind(path, tree_) != PathKind::kOther) {
-      out.unstated = "that these are all parameters";
-      return;
-    }
-    const ByteSourcePtr file = open_file(path, tree_);
-    const ZeroModelStates model = read_archive(*file, read_zero_model);
-    joined_.add_file(file);
-    for (const auto& group : model.groups) {
-      for (const ZeroShape& parameter : group) {
-        if (std::binary_search(names_.begin(), names_.end(), parameter.name)) continue;
-        throw Error(ErrorKind::kMissing,
-                    "has no directory of it, but " + std::string(kModel) + " lists it")
-            .in_file((directory_ / kZero).string())
-            .for_parameter(parameter.name);
-      }
-    }
-    out.grounds.push_back("the names in " + std::string(kModel));
-  }
-
   fs::path directory_;
   std::vector<std::string> names_;   ///< of the parameters, ascending
   std::vector<std::string> states_;  ///< the weights first
+  /// Which parameters have a step.pt. Not vector<bool>: its neighbours share a byte, and threads
+  /// write them.
+  std::vector<char> has_step_;
   const SourceTreePtr& tree_;
   JoinedTensors joined_;
 };

@@ -20,10 +20,12 @@
 #include "checkpoint/deepspeed/zero_layout.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_places.h"
+#include "checkpoint/deepspeed/zero_stage0.h"
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/read_archive.h"
 #include "format/torch/tensor_range.h"
 #include "storage/local/directory.h"
@@ -60,13 +62,16 @@ class ZeroReader {
     open_model();
     open_optimizer();
     require_one_save();
+    require_equal_facts();
     if (optimizer_.front().is_stage3) {
       take_stage3();
     } else {
       take_stage2();
     }
     take_aliases();
+    std::string renamed = renamed_words(files_);
     Discovery out = std::move(joined_).finish(directory_ / names_.model.begin()->second);
+    if (!renamed.empty()) out.completeness.doubts.push_back(std::move(renamed));
     out.completeness.grounds.push_back("the lengths of the flat groups in " +
                                        counted(optimizer_.size(), "file"));
     out.completeness.counted = true;
@@ -131,6 +136,10 @@ class ZeroReader {
           states.groups.clear();
         },
         threads());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      facts_.push_back({names[i], std::move(models_[i].states.facts)});
+      files_.emplace_back(path_of(names[i]), models_[i].file);
+    }
     // The files of other ranks have nothing more, but for their fragments.
     if (first.frozen.empty()) models_.resize(1);
     for (Opened& model : models_) model.number = joined_.add_file(model.file);
@@ -148,7 +157,11 @@ class ZeroReader {
           optimizer_[i] = read_archive(*files[i], read_zero_optimizer);
         },
         threads());
-    for (const ByteSourcePtr& file : files) numbers_.push_back(joined_.add_file(file));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      numbers_.push_back(joined_.add_file(files[i]));
+      facts_.push_back({names[i], std::move(optimizer_[i].facts)});
+      files_.emplace_back(path_of(names[i]), files[i]);
+    }
   }
 
   std::size_t threads() const { return is_url(directory_) ? kRequestsAtOnce : 0; }
@@ -169,14 +182,19 @@ class ZeroReader {
               "convert it with DeepSpeed's ds_to_universal.py, and name the directory that it "
               "writes as the source");
     }
+    if (model.data_world.value_or(world()) != world()) {
+      refuse("has " + counted(optimizer_.size(), "file") + " of optimizer states, but '" +
+                 printable(names_.model.begin()->second) + "' states dp_world_size " +
+                 std::to_string(*model.data_world),
+             ErrorKind::kMissing);
+    }
     const ZeroOptimizerStates& first = optimizer_.front();
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
       const ZeroOptimizerStates& states = optimizer_[rank];
       const std::string& name = optimizer_name(rank);
-      const auto stated = states.world ? states.world : model.data_world;
-      if (stated && *stated != world()) {
+      if (states.world.value_or(world()) != world()) {
         refuse("has " + counted(optimizer_.size(), "file") + " of optimizer states, but '" +
-                   printable(name) + "' was saved by " + std::to_string(*stated) + " ranks",
+                   printable(name) + "' was saved by " + std::to_string(*states.world) + " ranks",
                ErrorKind::kMissing);
       }
       const bool same = states.is_stage3 == first.is_stage3 &&
@@ -195,6 +213,16 @@ class ZeroReader {
     }
     if (first.is_stage3 != names_.model_of_each_rank) {
       refuse("has files of model states that do not fit the stage of its optimizer states");
+    }
+  }
+
+  /// Files of several saves may have tensors of the same lengths.
+  void require_equal_facts() const {
+    try {
+      require_one_zero_save(facts_);
+      require_steps(optimizer_.front().steps, optimizer_name(0), models_.front().states.steps);
+    } catch (const Error& error) {
+      refuse(error.message());
     }
   }
 
@@ -426,7 +454,17 @@ class ZeroReader {
   std::vector<Opened> models_;  ///< the first one; those of all ranks only where they are needed
   std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
   std::vector<std::size_t> numbers_;            ///< of the optimizer's files, in joined_
+  std::vector<ZeroFile> facts_;                 ///< of all files
+  std::vector<std::pair<fs::path, ByteSourcePtr>> files_;
 };
+
+Discovery read_files(const fs::path& directory, ZeroFiles files, const SourceTreePtr& tree) {
+  if (files.optimizer.empty() && files.model.size() == 1) {
+    auto plain = read_without_zero(directory, files.model.begin()->second, tree);
+    if (plain) return std::move(*plain);
+  }
+  return ZeroReader(directory, std::move(files), tree).read();
+}
 
 std::optional<StepDirectories> find_zero_tags(const fs::path& directory, const SourceTreePtr& tree,
                                               bool needs_tracker) {
@@ -457,7 +495,7 @@ std::optional<Discovery> discover_deepspeed(const fs::path& directory,
   if (auto files = find_zero_files(directory, tree)) {
     const std::string step = parse_zero_tag(directory_name(directory)).value_or("");
     require_step(directory, step, options.step);
-    Discovery out = ZeroReader(directory, std::move(*files), tree).read();
+    Discovery out = read_files(directory, std::move(*files), tree);
     out.step = step;
     if (!step.empty()) out.steps = {step};
     return out;
@@ -471,7 +509,7 @@ std::optional<Discovery> discover_deepspeed(const fs::path& directory,
   const ChosenStep chosen = choose_step(*found, options.step);
   auto files = find_zero_files(chosen.directory, tree);
   if (!files) return std::nullopt;
-  Discovery out = ZeroReader(chosen.directory, std::move(*files), tree).read();
+  Discovery out = read_files(chosen.directory, std::move(*files), tree);
   out.step = chosen.step;
   if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
   note_other_steps(*found, options.step, out);

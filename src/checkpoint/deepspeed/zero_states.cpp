@@ -36,6 +36,10 @@ class StatesReader {
     read_aliases(out);
     out.data_world = tree_.integer(tree_.find(root_, "dp_world_size"));
     out.model_world = tree_.integer(tree_.find(root_, "mp_world_size"));
+    out.steps = tree_.integer(tree_.find(root_, "global_steps"));
+    const PickleValue degrees = tree_.find(root_, "checkpoint_parallel_dimensions");
+    out.tensor_world = tree_.integer(tree_.find(degrees, "tp_degree"));
+    out.facts = zero_model_facts(archive_);
     return out;
   }
 
@@ -61,6 +65,7 @@ class StatesReader {
     read_moments(tree_.find(optimizer, "state"), out);
     read_fragments(tree_.find(states, "param_slice_mappings"), out);
     out.world = largest(tree_.find(states, "partition_count"));
+    out.facts = zero_optimizer_facts(archive_, optimizer, out.steps);
     return out;
   }
 

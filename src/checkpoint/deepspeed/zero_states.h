@@ -12,6 +12,7 @@
 
 #include "reshardfs/shape.h"
 
+#include "checkpoint/deepspeed/zero_facts.h"
 #include "format/listed_items.h"
 #include "format/torch/torch_archive.h"
 #include "format/torch/torch_tensor.h"
@@ -38,6 +39,10 @@ struct ZeroModelStates {
   std::vector<std::pair<std::string, std::string>> aliases;  ///< other names of parameters
   std::optional<std::int64_t> data_world{};
   std::optional<std::int64_t> model_world{};
+  std::optional<std::int64_t> steps{};  ///< global_steps
+  /// The ranks of tensor parallelism, if the file states them apart from those of a pipeline.
+  std::optional<std::int64_t> tensor_world{};
+  SaveFacts facts{};
 };
 
 /// Where a part of a parameter is in one rank's flat tensor, in elements.
@@ -58,6 +63,8 @@ struct ZeroOptimizerStates {
   std::vector<std::string> incomplete{};  ///< states that only some of the groups have
   /// Where parameters are, for each group, if the file states it.
   std::vector<std::map<std::string, ZeroFragment>> fragments;
+  ZeroSteps steps{};
+  SaveFacts facts{};
 };
 
 /// @throws Error kBadInput or kUnsupported, with the file, if it is something else.

@@ -15,6 +15,7 @@
 #include "base/rank_list.h"
 #include "base/text/text.h"
 #include "checkpoint/megatron/placed_part.h"
+#include "checkpoint/megatron/saving_process.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "checkpoint/megatron/tensor_names.h"
 #include "checkpoint/shaped_catalogue.h"
@@ -113,6 +114,7 @@ class RankModel {
     find_other_layers();
     for (std::size_t i = 0; i < contents_.size(); ++i) place(i);
     require_on_all_ranks();
+    require_on_one_stage();
     for (std::size_t i = 0; i < contents_.size(); ++i) describe(i);
     state();
     out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), contents_.size());
@@ -141,28 +143,14 @@ class RankModel {
     }
   }
 
-  /// Processes are numbered tensor rank first, and stages ascend. What converters write, in one
-  /// process, has one number in all files.
   void require_processes() const {
-    std::map<MegatronRank, std::int64_t> processes;
-    std::set<std::int64_t> numbers;
+    std::vector<SavingProcess> processes;
     for (std::size_t i = 0; i < contents_.size(); ++i) {
-      const auto process = contents_[i].saved.args.number("rank");
-      if (!process || *process < 0 || !numbers.insert(*process).second) return;
-      processes.emplace(ranks_[i], *process);
+      const auto number = contents_[i].saved.args.number("rank");
+      if (!number) return;
+      processes.push_back({contents_[i].directory, ranks_[i], *number});
     }
-    if (contents_.size() < 2) return;
-    for (std::size_t i = 0; i < contents_.size(); ++i) {
-      const MegatronRank& rank = ranks_[i];
-      const std::int64_t process = processes.at(rank);
-      const auto before = rank.stage == 0
-                              ? processes.end()
-                              : processes.find({rank.tensor, rank.stage - 1, rank.expert});
-      const bool ascends = before == processes.end() || before->second < process;
-      if (process % sizes_.tensor == rank.tensor && ascends) continue;
-      refuse(quoted(i) + " was saved by process " + std::to_string(process) +
-             ", which has another place in the model: directories were exchanged");
-    }
+    require_places(processes, sizes_);
   }
 
   std::size_t chunks() const { return contents_.front().saved.chunks.size(); }
@@ -192,6 +180,12 @@ class RankModel {
     const auto layers = args_.number("num_layers");
     if (!layers) {
       out_.completeness.unstated = "how many layers the model has";
+    } else if (args_.is_set("noop_layers")) {
+      throw Error(ErrorKind::kUnsupported,
+                  "was saved with noop_layers " + args_.words("noop_layers") +
+                      ", which are layers without parameters: the files do not state the numbers "
+                      "of the others")
+          .hint("save it without --noop-layers, or convert it with the tools of MindSpeed-LLM");
     } else if (offsets_.layers() != 0 && offsets_.layers() != *layers) {
       refuse("has " + std::to_string(offsets_.layers()) +
              " layers in all stages, but the arguments state num_layers " +
@@ -371,6 +365,25 @@ class RankModel {
       if (held.contains(name)) continue;
       problem(name, quoted(number) + " has none of it, but other ranks of its stage do");
     }
+  }
+
+  /// A tensor of two stages is one of them: only embeddings are copied, as the arguments state.
+  void require_on_one_stage() {
+    std::map<std::string, std::size_t> first;  // of the contents
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      for (const std::string& name : placed_[i].names) {
+        const std::size_t known = first.try_emplace(name, i).first->second;
+        if (ranks_[known].stage == ranks_[i].stage || may_be_copied(name)) continue;
+        problem(name, "it is in " + quoted(known) + " and in " + quoted(i) +
+                          ", two pipeline stages, and no argument states that they share it");
+      }
+    }
+  }
+
+  /// Layers that predict further tokens have the embedding on the last stage, too.
+  bool may_be_copied(const std::string& name) const {
+    if (name == kWordEmbedding && shares_embedding()) return true;
+    return name.starts_with("embedding.") && args_.is_set("mtp_num_layers");
   }
 
   void describe(std::size_t number) {

@@ -14,6 +14,7 @@
 #include "base/text/near_name.h"
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/ranks/rank_statement.h"
 #include "checkpoint/series/meta_json.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
@@ -254,7 +255,7 @@ Discovery discover_files(const std::filesystem::path& source, const CheckpointOp
   }
   note_missing_ranks(files, out);
   choose_files(source, files.found, options.step, out);
-  out.completeness = state_names(out.files, source);
+  state_files(files, source, out);
   return out;
 }
 

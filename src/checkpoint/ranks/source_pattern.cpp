@@ -18,6 +18,7 @@
 #include "base/text/url_path.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
+#include "checkpoint/ranks/rank_directory_name.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
@@ -257,8 +258,8 @@ bool has_recounted(const std::filesystem::path& root, const NameMapDirectory& ma
 }
 
 /// The model's files beside which Hugging Face's Trainer and others save their own with torch.save.
-constexpr std::array<std::string_view, 4> kTorchModels{"pytorch_model.bin", "consolidated.00.pth",
-                                                       "model.pt", "pytorch_model_fsdp.bin"};
+constexpr std::array<std::string_view, 3> kTorchModels{"pytorch_model.bin", "model.pt",
+                                                       "pytorch_model_fsdp.bin"};
 
 bool is_torch_model(const std::string& name) {
   return std::find(kTorchModels.begin(), kTorchModels.end(), name) != kTorchModels.end();
@@ -337,6 +338,17 @@ std::optional<SourceFiles> find_only_torch_file(const std::filesystem::path& roo
   return take_file(root, entries, names.front(), tree);
 }
 
+/// A table that is written last states where the tensors of such a file belong.
+void refuse_rank_without_table(const std::filesystem::path& root, std::string_view name) {
+  if (!is_hyper_rank_name(name)) return;
+  throw Error(ErrorKind::kMissing, "has " + std::string(name) +
+                                       ", a rank's file of hyper-parallel, but no .metadata, which "
+                                       "is written last: the save was interrupted or is still "
+                                       "running")
+      .in_file(root.string())
+      .hint("wait until it is saved, or choose another step");
+}
+
 /// A directory as a model is published in: one safetensors file, whatever else is there.
 std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
                                             const SourceTreePtr& tree) {
@@ -350,6 +362,7 @@ std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
     std::erase_if(names, [](const auto& name) { return side_file(name) != SideFile::kNone; });
   }
   if (names.size() != 1) return std::nullopt;
+  refuse_rank_without_table(root, names.front());
   return take_file(root, entries, names.front(), tree);
 }
 

@@ -105,6 +105,11 @@ std::optional<Discovery> discover_fsdp(const fs::path& directory, const Checkpoi
   return out;
 }
 
+std::optional<std::int64_t> fsdp_world_size(std::string_view name) {
+  const auto parsed = parse_name(name);
+  return parsed ? std::optional(parsed->world) : std::nullopt;
+}
+
 std::optional<std::vector<StepInfo>> find_fsdp_steps(const fs::path& directory,
                                                      const SourceTreePtr& tree) {
   std::int64_t world = 0;

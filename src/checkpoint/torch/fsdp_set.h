@@ -3,8 +3,10 @@
 /// DTensors: model_world_size_<W>_rank_<R>.pt, as verl and SkyRL write them for FSDP.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -19,5 +21,8 @@ std::optional<Discovery> discover_fsdp(const std::filesystem::path& directory,
                                        const CheckpointOptions& options, const SourceTreePtr& tree);
 std::optional<std::vector<StepInfo>> find_fsdp_steps(const std::filesystem::path& directory,
                                                      const SourceTreePtr& tree);
+
+/// How many ranks saved a file of this name; nullopt if it is no such name.
+std::optional<std::int64_t> fsdp_world_size(std::string_view name);
 
 }  // namespace reshardfs

@@ -15,10 +15,12 @@
 #include "base/text/text.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/torch/meta_layout.h"
+#include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/torch_ranks.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -60,19 +62,21 @@ MetaFiles find_files(const fs::path& directory, const SourceTreePtr& tree) {
     if (entry.name == kParams) files.has_params = true;
     if (entry.is_link && (number || entry.name == kParams)) files.link = entry.name;
   }
-  // A single file is one of torch.save, unless params.json says what belongs in it.
-  if (!files.has_params && files.names.size() < 2) files.names.clear();
   return files;
 }
 
 MetaSizes read_sizes(const fs::path& directory, const MetaFiles& files, const SourceTreePtr& tree) {
   const fs::path params = directory / kParams;
   if (!files.has_params) {
-    throw Error(ErrorKind::kMissing,
-                "has " + counted(files.names.size(), "file") +
-                    " of a release of Meta, but no params.json, which proves how they are cut")
+    throw Error(
+        ErrorKind::kMissing,
+        "has " + counted(files.names.size(), "file") +
+            " of a release of Meta, but no params.json, which proves how many there are and "
+            "how they are cut")
         .in_file(directory.string())
-        .hint("bring the params.json that was released with these files");
+        .hint(
+            "bring the params.json that was released with the model, or name a file as the source "
+            "to read it alone");
   }
   try {
     const std::string text = read_small_file(params, modelmap::kMaxConfigBytes, tree);
@@ -184,6 +188,27 @@ fs::path meta_params(const fs::path& directory) {
     // It is no directory, or cannot be listed.
   }
   return {};
+}
+
+std::string meta_part_words(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const auto number = file_number(name);
+  if (!number) return {};
+  try {
+    const fs::path directory = file.parent_path().empty() ? "." : file.parent_path();
+    const bool has_params =
+        !is_url(file) && path_kind(directory / kParams, nullptr) == PathKind::kOther;
+    const MetaFiles one{{{*number, name}}, has_params};
+    const MetaSizes sizes = read_sizes(directory, one, nullptr);
+    const TorchSave saved = read_archive(
+        *open_file(file), [](const auto& archive) { return read_torch_save(archive); });
+    if (proven_by(saved, {Rank(), {}, file}, sizes) == std::optional<std::int64_t>(1)) return {};
+  } catch (const Error&) {
+    // Then it is not proven.
+  }
+  return "'" + printable(name) +
+         "' is a file of a release of Meta, and is read alone, as it was named: its tensors may be "
+         "slices; name its directory, with params.json, to read the model";
 }
 
 std::optional<std::vector<StepInfo>> find_meta_steps(const fs::path& directory,

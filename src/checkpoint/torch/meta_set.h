@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -22,5 +23,9 @@ std::optional<std::vector<StepInfo>> find_meta_steps(const std::filesystem::path
 
 /// The params.json of a release of Meta; empty if the directory is none, or has no such file.
 std::filesystem::path meta_params(const std::filesystem::path& directory);
+
+/// That a file of a release, by its name, is a part of the model; empty if it is no such name, or
+/// params.json beside it proves that the release is one file.
+std::string meta_part_words(const std::filesystem::path& file);
 
 }  // namespace reshardfs

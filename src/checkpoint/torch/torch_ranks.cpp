@@ -7,6 +7,7 @@
 #include "base/text/url_path.h"
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/saved_content.h"
 #include "checkpoint/torch/state_key.h"
@@ -42,6 +43,7 @@ Discovery TorchRanks::discovery() {
   for (std::size_t i = 0; i < contents_.size(); ++i) take_shapes(i);
   parallel_for(found_.size(), [this](std::size_t i) { describe(i); });
   note_values();
+  state_names();
   out_.completeness.counted = true;
   out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), found_.size());
   out_.files = std::move(found_);
@@ -83,6 +85,15 @@ void TorchRanks::describe(std::size_t number) {
     tensors.push_back(std::move(tensor));
   }
   found_[number].content = content_of_tensors(std::move(tensors), content.file, std::move(offsets));
+}
+
+void TorchRanks::state_names() {
+  std::vector<std::pair<std::filesystem::path, ByteSourcePtr>> files;
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    files.emplace_back(found_[i].path, contents_[i].file);
+  }
+  std::string renamed = renamed_words(files);
+  if (!renamed.empty()) out_.completeness.doubts.push_back(std::move(renamed));
 }
 
 void TorchRanks::note_values() {

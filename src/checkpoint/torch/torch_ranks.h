@@ -54,6 +54,7 @@ class TorchRanks {
   void take_shapes(std::size_t number);
   void describe(std::size_t number);
   void note_values();
+  void state_names();
 
   const std::filesystem::path& directory_;
   const CheckpointOptions& options_;

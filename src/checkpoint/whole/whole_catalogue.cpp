@@ -9,6 +9,7 @@
 #include "base/rank_list.h"
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"
+#include "checkpoint/ranks/file_alone.h"
 #include "layout/slicing.h"
 
 namespace reshardfs {
@@ -30,15 +31,23 @@ void require_one_shape(const Holders& holders) {
 
 }  // namespace
 
-std::string missing_ranks_warning(const CheckpointSet& checkpoint) {
-  // A single file is read for itself, whatever its rank is.
-  if (checkpoint.files().size() == 1 || checkpoint.completeness().counted) return {};
-  const Rank last = checkpoint.files().back().rank;
-  const std::vector<Rank> missing = checkpoint.missing_ranks(RankRange(Rank(), last - Rank()));
-  if (missing.empty()) return {};
-  return rank_words(missing) + (missing.size() == 1 ? " has" : " have") + " no file, but rank " +
-         to_string(last) +
-         " has one: without a strategy nothing states whether parameters are missing with them";
+std::vector<std::string> warnings_without_layouts(const CheckpointSet& checkpoint) {
+  const Completeness& statement = checkpoint.completeness();
+  std::vector<std::string> lines = statement.doubts_without_layouts;
+  const RankFile& highest = checkpoint.files().back();
+  // The file of a rank that is alone has whole parameters, unless its place or its name tells that
+  // it is one of several.
+  const bool is_alone = checkpoint.files().size() == 1 && !is_one_of_several(highest.path);
+  if (is_alone || statement.counted || !lines.empty()) return lines;
+  const std::vector<Rank> missing =
+      checkpoint.missing_ranks(RankRange(Rank(), highest.rank - Rank()));
+  if (missing.empty()) return lines;
+  lines.push_back(
+      rank_words(missing) + (missing.size() == 1 ? " has" : " have") + " no file, but rank " +
+      to_string(highest.rank) +
+      " has one: without a strategy it is unknown whether parameters are missing with " +
+      (missing.size() == 1 ? "it" : "them"));
+  return lines;
 }
 
 WholeCatalogue::WholeCatalogue(const CheckpointSet& checkpoint, NameGlobs join, NameTaker takes)
@@ -106,8 +115,7 @@ Layout WholeCatalogue::joined_layout(const std::string& name, const Holders& hol
 
 std::vector<std::string> WholeCatalogue::warnings() const {
   std::vector<std::string> lines = warnings_of(joined_.statement());
-  std::string missing = missing_ranks_warning(checkpoint_);
-  if (!missing.empty()) lines.push_back(std::move(missing));
+  for (std::string& line : warnings_without_layouts(checkpoint_)) lines.push_back(std::move(line));
   return lines;
 }
 

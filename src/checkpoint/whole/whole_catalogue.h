@@ -15,9 +15,9 @@
 
 namespace reshardfs {
 
-/// A line about ranks without a file that are lower than one with a file. Without a strategy, it is
-/// unknown whether they have parameters of their own. Empty: there are none.
-std::string missing_ranks_warning(const CheckpointSet& checkpoint);
+/// What is doubtful because no layouts are stated: ranks without a file that are lower than one
+/// with a file, and files of one rank that may be alone. One line each.
+std::vector<std::string> warnings_without_layouts(const CheckpointSet& checkpoint);
 
 /// Files with whole parameters: from one rank, from all ranks of data parallel training, or the
 /// parts of a published model. Parameters to be joined are slices along dimension 0, one for each

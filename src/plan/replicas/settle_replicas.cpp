@@ -171,16 +171,19 @@ bool are_slices(const std::vector<ReplicaDisagreement>& differing, const SourceT
 
 }  // namespace
 
+void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
+  if (source.states_layouts() || !are_slices(differing, source)) return;
+  const std::string root = source.checkpoint().root().string();
+  throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
+      .in_file(root)
+      .needs(Need::kSourceStrategy)
+      .hint("add --src-strategy FILE, or run: reshardfs strategy guess " + shell_word(root) +
+            " -O rules.toml");
+}
+
 void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
+  refuse_slices(differing, source);
   const bool has_strategy = source.states_layouts();
-  if (!has_strategy && are_slices(differing, source)) {
-    const std::string root = source.checkpoint().root().string();
-    throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
-        .in_file(root)
-        .needs(Need::kSourceStrategy)
-        .hint("add --src-strategy FILE, or run: reshardfs strategy guess " + shell_word(root) +
-              " -O rules.toml");
-  }
   const ReplicaDisagreement& first = differing.front();
   Error error(
       ErrorKind::kBadInput,

@@ -30,6 +30,11 @@ struct SettledReplicas {
 ///         under kOwn; errors of check_replicas().
 SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas);
 
+/// @throws Error kBadInput if most matrices differ and nothing states how any are cut: then the
+/// ranks
+///         hold slices, and the strategy is missing.
+void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source);
+
 /// @param differing must not be empty.
 [[noreturn]] void refuse_replicas(const std::vector<ReplicaDisagreement>& differing,
                                   const SourceTable& source);

@@ -44,6 +44,8 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
   catalogue_ = stated.catalogue;
   strategy_ = stated.strategy;
   if (!catalogue_) {
+    const std::vector<Error>& missing = checkpoint_->completeness().missing_without_layouts;
+    if (!missing.empty()) throw Error(missing.front());
     catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
   }
   require_none_refused(takes);

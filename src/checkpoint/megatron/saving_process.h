@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/megatron/rank_directory.h"
+
+namespace reshardfs {
+
+/// The process that saved a rank's directory, by the arguments in its file (args.rank).
+struct SavingProcess {
+  std::string directory{};
+  MegatronRank rank{};  ///< by the directory's name
+  std::int64_t number = 0;
+};
+
+/// Compares the numbers of processes with the places in the model that directories have by their
+/// names. RankGenerator in megatron/core/parallel_state.py numbers processes by tensor rank first,
+/// then expert rank, and by stage last, or before data parallelism. Converters, which save all
+/// files in one process, state one number in all of them: then nothing is known.
+/// @throws Error kBadInput if directories were exchanged, or are copies of each other.
+void require_places(const std::vector<SavingProcess>& processes, const MegatronSizes& sizes);
+
+}  // namespace reshardfs

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/ranks/file_alone.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "reshardfs/error.h"
+
+#include "base/text/text.h"
+#include "checkpoint/deepspeed/zero_names.h"
+#include "checkpoint/iteration/iteration_names.h"
+#include "checkpoint/megatron/megatron_args.h"
+#include "checkpoint/megatron/rank_model.h"
+#include "checkpoint/ranks/rank_directory_name.h"
+#include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/torch/fsdp_set.h"
+#include "checkpoint/torch/meta_set.h"
+#include "checkpoint/torch/read_archive.h"
+#include "checkpoint/whole/counted_name.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReadAlone = "is read alone";
+constexpr const char* kAlone =
+    ", and is read alone, as it was named: its tensors may be slices; name ";
+
+bool is_there(const fs::path& path) {
+  std::error_code failed;
+  return !is_url(path) && fs::exists(path, failed) && !failed;
+}
+
+/// Whether the file lies in a rank's directory, as "rank_1/net.ckpt" does, beside which there are
+/// others, or before which there must be others.
+bool is_in_rank_directory(const fs::path& file) {
+  const fs::path directory = (is_url(file) ? file : fs::absolute(file)).parent_path();
+  const std::string name = directory.filename().string();
+  const auto parsed = parse_rank_directory(name);
+  if (!parsed) return false;
+  if (parsed->rank > 0) return true;
+  return is_there(directory.parent_path() / (std::string(parsed->beginning) + "1"));
+}
+
+/// The same of a rank in the file's own name.
+bool is_named_after_rank(const fs::path& file) {
+  std::string name = file.filename().string();
+  const auto rank = rank_in_file_name(name);
+  if (!rank || *rank > 0) return rank.has_value();
+  constexpr std::string_view kFirst = "_rank_0";
+  const std::size_t at = name.rfind(kFirst);
+  if (at == std::string::npos) return false;
+  return is_there(file.parent_path() / name.replace(at, kFirst.size(), "_rank_1"));
+}
+
+/// Of a rank's file of ZeRO that has flat parts, or no parameters.
+std::string zero_words(const std::string& head, std::string_view name) {
+  const auto parsed = parse_zero_name(name);
+  if (!parsed || (!parsed->data && parsed->model == 0)) return {};
+  const std::string what = parsed->optimizer
+                               ? "one rank's states of the optimizer by DeepSpeed, in flat vectors"
+                               : "one rank's file of DeepSpeed";
+  return head + what + kAlone + "the directory of the step to read the model";
+}
+
+/// What a file of torch.save states of the ranks that saved it; empty: nothing, or one rank did.
+std::string saved_part(const TorchArchive& archive) {
+  const PickleTree& tree = archive.tree();
+  const PickleValue states = tree.find(tree.root(), "optimizer_state_dict");
+  for (const char* const key : {"single_partition_of_fp32_groups", "fp32_flat_groups"}) {
+    if (tree.find(states, key).is(PickleKind::kList)) {
+      return "has one rank's states of the optimizer by DeepSpeed's ZeRO, in flat vectors";
+    }
+  }
+  if (!tree.find(tree.root(), "param_shapes").is(PickleKind::kUnset)) {
+    const auto ranks = tree.integer(tree.find(tree.root(), "mp_world_size"));
+    if (ranks && *ranks > 1) {
+      return "was saved by DeepSpeed with a model parallelism of " + std::to_string(*ranks) +
+             ", and has one rank's part";
+    }
+    return {};
+  }
+  const MegatronArgs args(tree, tree.find(tree.root(), "args"));
+  std::string sizes;
+  for (const std::string_view name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                                      "expert_model_parallel_size"}) {
+    if (args.number(name).value_or(1) > 1) {
+      sizes += (sizes.empty() ? "" : ", ") + std::string(name) + " " + args.words(name);
+    }
+  }
+  if (sizes.empty()) return {};
+  return "has one rank's part of a model by Megatron-LM (" + sizes + " in its arguments)";
+}
+
+}  // namespace
+
+std::string part_words(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const std::string head = "'" + printable(name) + "' is ";
+  const std::string alone = ", and is read alone, as it was named";
+  if (const auto counted_name = parse_counted_name(name)) {
+    if (counted_name->count == 1) return {};
+    return head + "file " + std::to_string(counted_name->index) + " of " +
+           std::to_string(counted_name->count) + " of a model" + alone +
+           "; name its directory to read them all";
+  }
+  if (const auto saved = parse_iteration_file(name)) {
+    if (saved->count == 1) return {};
+    return head + "the file of rank " + to_string(saved->rank) + " of a save of " +
+           counted(static_cast<std::size_t>(saved->count), "file") + alone +
+           ": its tensors may be slices; name its directory to read them all";
+  }
+  if (const auto world = fsdp_world_size(name)) {
+    if (*world == 1) return {};
+    return head + "one rank's file of " + std::to_string(*world) + kAlone +
+           "its directory to read them all";
+  }
+  if (std::string words = zero_words(head, name); !words.empty()) return words;
+  if (std::string words = meta_part_words(file); !words.empty()) return words;
+  const RankPartName segment = rank_part_name(name);
+  if (segment.part >= 0) {
+    return head + "part " + std::to_string(segment.part) + " of '" + printable(segment.whole) +
+           "'" + alone + "; name its directory to read all parts";
+  }
+  if (is_hyper_rank_name(name)) {
+    return head + "one rank's file of hyper-parallel" + kAlone +
+           "its directory, with .metadata, to read them all";
+  }
+  if (!is_one_of_several(file)) return {};
+  return head + "one rank's file" + kAlone + "the directory that has all ranks to read them all";
+}
+
+bool is_one_of_several(const fs::path& file) {
+  return is_in_rank_directory(file) || is_named_after_rank(file);
+}
+
+void state_part(const std::vector<RankFile>& files, Completeness& out) {
+  if (files.size() != 1 || !files.front().of_torch()) return;
+  const bool is_told = std::any_of(
+      out.doubts.begin(), out.doubts.end(),
+      [](const std::string& doubt) { return doubt.find(kReadAlone) != std::string::npos; });
+  if (is_told) return;
+  const RankFile& file = files.front();
+  const std::string part = read_archive(*file.saved, saved_part);
+  if (part.empty()) return;
+  out.doubts.push_back("'" + printable(file.path.filename().string()) + "' " + part +
+                       "; it is read alone: name the directory with the files of all ranks to "
+                       "read the model");
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The folder in an archive of torch.save. PyTorch gives it the name of the file, without the
+/// extension, so that it tells how a file was called when it was saved. Older releases call it
+/// "archive".
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/completeness.h"
+#include "checkpoint/ranks/rank_file.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// Empty if the file is no such archive. @throws errors of reading it.
+std::string archive_folder(const ByteSource& file);
+
+/// A line about files whose folder has other numbers than their names, as of another rank: they
+/// were renamed, or exchanged. Empty: there is none.
+/// @param files with their paths.
+std::string renamed_words(
+    const std::vector<std::pair<std::filesystem::path, ByteSourcePtr>>& files);
+
+/// Adds it as a doubt.
+void state_renamed_files(const std::vector<RankFile>& files, Completeness& out);
+
+}  // namespace reshardfs
