@@ -269,6 +269,15 @@ void refuse_unsupported(const Failures& failures) {
   }
 }
 
+void show_dequantized(CheckpointSet& set, const VerifyOptions& options,
+                      const CheckpointOptions& checkpoint, VerifyReport& report) {
+  try {
+    set.dequantize(options.source.path, checkpoint);
+  } catch (const Error& error) {
+    report.problems.push_back(problem_from(error));
+  }
+}
+
 }  // namespace
 
 Problem problem_from(const Error& error) {
@@ -357,6 +366,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     if (all && found.by_contents) found.by_contents(set->files(), out.completeness);
     set->select_below(checkpoint);
     set->set_completeness(out.completeness);
+    if (checkpoint.dequantize) show_dequantized(*set, options, checkpoint, report);
     out.set = std::move(set);
   }
   return out;

@@ -120,6 +120,10 @@ class CheckpointSet {
   const SetFormat* described_by() const noexcept { return described_by_; }
   /// Applies --state-key to files that were read without it. @throws Error as take_below().
   void select_below(const CheckpointOptions& options);
+  /// Shows weights in 8-bit floats as BFloat16, for files that were read without.
+  /// @param path of the source.
+  /// @throws Error kBadInput if scales and blocks do not fit the weights, kMissing without blocks.
+  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
   /// Sets what was found out before the set was made.
   void set_completeness(Completeness statement);
   /// The value of --src-prefix that selects the same run's files again, even if others have
@@ -136,8 +140,6 @@ class CheckpointSet {
   void require_one_place_for_each_name() const;
   void require_places(const Discovery& found) const;
   void require_boxes_to_be_placed() const;
-  /// @param path of the source.
-  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;
