@@ -13,6 +13,7 @@
 #include "base/rank_json.h"
 #include "base/text/text.h"
 #include "check/diff.h"
+#include "check/words_diff.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_display.h"
@@ -21,6 +22,7 @@
 #include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -125,7 +127,19 @@ std::string summary(const DiffArguments& arguments, const std::vector<ParameterD
   return text;
 }
 
-void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+std::string words_text(const WordsDiff& words) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* what, const std::vector<std::string>& keys) {
+    if (!keys.empty()) parts.push_back(what + name_list(keys));
+  };
+  add("only in A ", words.only_in_a);
+  add("only in B ", words.only_in_b);
+  add("of other values ", words.different);
+  return fmt::format("metadata beside the tensors: {}\n", fmt::join(parts, "; "));
+}
+
+void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>& results,
+                const WordsDiff& words) {
   constexpr std::size_t kShown = 30;
   const bool colour = use_colour();
   std::size_t unequal = 0;
@@ -139,6 +153,7 @@ void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>
                              unequal - kShown);
   }
   if (is_equal(results) && arguments.log.quiet) return;
+  if (!words.empty()) std::cout << words_text(words);
   std::cout << summary(arguments, results) << "\n";
 }
 
@@ -174,13 +189,17 @@ nlohmann::ordered_json as_json(const ParameterDiff& result) {
   return json;
 }
 
-void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results,
+                const WordsDiff& words) {
   nlohmann::ordered_json json{{"a", shown_location(arguments.paths[0])},
                               {"b", shown_location(arguments.paths[1])},
                               {"equal", is_equal(results)}};
   for (const DiffStatus status : kStatuses) {
     json["counts"][name_of(status)] = count_of(results, status);
   }
+  json["metadata"] = {{"only in A", words.only_in_a},
+                      {"only in B", words.only_in_b},
+                      {"different", words.different}};
   json["parameters"] = nlohmann::ordered_json::array();
   for (const ParameterDiff& result : results) json["parameters"].push_back(as_json(result));
   write_json(json);
@@ -251,6 +270,13 @@ DiffOptions diff_options(const Given& given) {
   return options;
 }
 
+/// What the set of a side states beside its tensors.
+StatedWords words_of(const Given& given, const char* argument, const DiffSide& side) {
+  const std::filesystem::path path = absolute_source(given.argument(argument));
+  const std::filesystem::path root = given.flag("no-symlinks") ? path : std::filesystem::path();
+  return read_stated_words(side.table().checkpoint(), linkless_tree_of(root, path));
+}
+
 }  // namespace
 
 int run_diff(const Given& given) {
@@ -270,7 +296,9 @@ int run_diff(const Given& given) {
     const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
     results = diff(a, b, options, progress);
   }
-  given.flag("json") ? print_json(arguments, results) : print_text(arguments, results);
+  const WordsDiff words = diff_words(words_of(given, "A", a), words_of(given, "B", b));
+  given.flag("json") ? print_json(arguments, results, words)
+                     : print_text(arguments, results, words);
   return is_equal(results) ? kExitDone : kExitDifference;
 }
 

@@ -25,6 +25,7 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
+#include "conversion/shown_model.h"
 #include "conversion/source_opening.h"
 #include "conversion/source_words.h"
 #include "conversion/strategy_input.h"
@@ -184,21 +185,6 @@ NameMap with_new_names(const NameMap& names, const Renames& renames) {
   return NameMap(std::move(out));
 }
 
-ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
-  ShownModel model;
-  model.side = shown.side;
-  model.config_file = maps.config_file();
-  model.has_directory = maps.has_model_directory();
-  auto states = std::make_shared<std::set<std::string>>();
-  if (!shown.mappings.empty()) {
-    for (const modelmap::TargetTensor& target : shown.mappings.back().targets) {
-      if (target.state_prefix > 0) states->insert(target.name);
-    }
-  }
-  model.states = std::move(states);
-  return model;
-}
-
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
@@ -334,7 +320,7 @@ class Opening {
       append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.source.replicas));
     }
     source_ = shown.table;
-    tables_.model = shown_model(maps_, shown);
+    tables_.model = shown_model(maps_, shown, *tables_.checkpoint, opening_.tree());
     notes_of_maps_ = shown.notes;
     if (!maps_.empty() && selects_by_name(options_)) {
       UnmatchedOptions of_shown;

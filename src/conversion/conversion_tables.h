@@ -19,7 +19,9 @@
 
 namespace reshardfs {
 
-/// Facts about a model that is shown through maps.
+struct StatedWords;
+
+/// Facts about a model that is shown, beside its tensors.
 struct ShownModel {
   std::string side{};  ///< "Hugging Face"; empty: there is no map
   std::filesystem::path config_file{};
@@ -27,6 +29,8 @@ struct ShownModel {
   bool has_directory = false;
   /// Names of optimizer states according to the maps.
   std::shared_ptr<const std::set<std::string>> states = std::make_shared<std::set<std::string>>();
+  /// What headers and an index state; nullptr: nothing.
+  std::shared_ptr<const StatedWords> words{};
 };
 
 /// The only rank of ConversionTables::whole.

@@ -6,6 +6,7 @@
 #include "checkpoint/source_links.h"
 #include "conversion/sized_source.h"
 #include "format/encrypted/encrypted.h"
+#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 
@@ -55,6 +56,11 @@ void SourceOpening::take_set(std::shared_ptr<const CheckpointSet> set) {
   renames_.settle_wrappers(*set_);
   if (request_.sizes.empty()) return;
   strategy_ = StrategyInput(sized_source(request_.sizes, *set_, maps_), request_.sizes.text);
+}
+
+SourceTreePtr SourceOpening::tree() const {
+  if (listed_) return listed_;
+  return linkless_tree_of(linkless_root(request_), request_.path);
 }
 
 bool SourceOpening::allows_unmatched() const {

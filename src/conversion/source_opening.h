@@ -50,6 +50,8 @@ class SourceOpening {
   /// The same with a set that is open.
   void take_set(std::shared_ptr<const CheckpointSet> set);
   const std::shared_ptr<const CheckpointSet>& set() const noexcept { return set_; }
+  /// With which files of the source are opened; nullptr: by their paths.
+  SourceTreePtr tree() const;
 
   /// Whether options may select nothing: they are allowed to, or files of a pipeline stage are
   /// missing.

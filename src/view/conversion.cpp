@@ -30,6 +30,7 @@
 #include "report/traffic_picture.h"
 #include "storage/local/hub_cache.h"
 #include "view/control/status_json.h"
+#include "view/files/shown_words.h"
 #include "view/tensor_set.h"
 #include "view/view.h"
 
@@ -97,6 +98,7 @@ void Conversion::State::add_views(const ViewContext& context) {
     if (!made[i].files.empty()) shown.insert(*wanted[i]->kind);
     add(std::move(made[i]));
   }
+  tell_lost_words(context, shown);
   drop_repeated(tables.warnings);
   // These tell of all that came before.
   for (const View& view : view_registry()) {

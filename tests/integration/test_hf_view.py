@@ -26,12 +26,12 @@ INDEX = "model.safetensors.index.json"
 # Each glob of what is taken, with a name that no other one has.
 TAKEN = ("config.json", "generation_config.json", "chat_template.jinja", "tokenizer.model",
          "tokenizer.model.v3", "qwen.tiktoken", "modeling_qwen3.py", "merges.txt", "vocab.txt",
-         "LICENSE", "LICENSE.txt", "NOTICE", "README.md")
+         "LICENSE", "LICENSE.txt", "NOTICE", "README.md", "notes.txt", "config.yaml", "amerges.txt")
 # Globs of what is never taken, also where one of the others fits; and what no glob is for.
 LEFT = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "old.safetensors",
         "README.safetensors", "pytorch_model.bin", "x.model.bin", "weights.pt", "LICENSE.pt",
         "checkpoint.ckpt", "NOTICE.ckpt", "quantized.gguf", "tokenizer.model.gguf",
-        "notes.txt", "training.log", "config.yaml", "amerges.txt", "my_LICENSE", "tokenizer.JSON")
+        "training.log", "latest_step.txt", "my_LICENSE", "tokenizer.JSON")
 
 
 class HfTest(MapTest):

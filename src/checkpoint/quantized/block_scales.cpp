@@ -5,9 +5,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/json/json_reader.h"
 #include "base/json/json_value.h"
-#include "base/json/json_writer.h"
+#include "checkpoint/quantized/quantization_config.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
 #include "storage/small_file.h"
@@ -15,7 +14,6 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kQuantization = "quantization_config";
 constexpr const char* kBlock = "weight_block_size";
 constexpr std::int64_t kMostOfBlock = 1 << 30;
 
@@ -23,33 +21,20 @@ std::int64_t blocks_in(std::int64_t elements, std::int64_t block) {
   return elements / block + (elements % block == 0 ? 0 : 1);
 }
 
-/// @param without a member of the object that is left out; of those in it none is.
-void copy_value(JsonReader& reader, JsonWriter& writer, std::string_view without = {}) {
-  switch (reader.kind()) {
-    case JsonKind::kNull:
-      return writer.null();
-    case JsonKind::kBoolean:
-      return writer.boolean(reader.integer() != 0);
-    case JsonKind::kInteger:
-    case JsonKind::kOtherNumber:
-      return writer.written(reader.text());
-    case JsonKind::kText:
-      return writer.text(reader.text());
-    case JsonKind::kList:
-      writer.open_list();
-      reader.enter();
-      while (reader.next()) copy_value(reader, writer);
-      return writer.close_list();
-    case JsonKind::kObject:
-      writer.open_object();
-      reader.enter();
-      while (reader.next()) {
-        if (!without.empty() && reader.key() == without) continue;
-        writer.key(reader.key());
-        copy_value(reader, writer);
-      }
-      return writer.close_object();
+/// Of one quantization_config; null stands for scales without blocks.
+std::optional<BlockShape> block_of(const JsonValue& quantization, const std::string& config) {
+  const auto block = quantization.find(kBlock);
+  if (!block || block->is_null()) return std::nullopt;
+  std::vector<std::int64_t> lengths;
+  for (const JsonValue value : *block) {
+    const auto length = value.integer();
+    if (length && *length > 0 && *length <= kMostOfBlock) lengths.push_back(*length);
   }
+  if (!block->is_list() || block->size() != 2 || lengths.size() != 2) {
+    throw Error(ErrorKind::kBadInput, "quantization_config.weight_block_size is no pair of lengths")
+        .in_file(config);
+  }
+  return BlockShape{lengths[0], lengths[1]};
 }
 
 }  // namespace
@@ -60,29 +45,17 @@ std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
   const std::string text = read_small_file(config, modelmap::kMaxConfigBytes, tree);
   const auto document = JsonDocument::parse(text);
   if (!document || !document->value().is_object()) return std::nullopt;
-  const auto quantization = document->value().find(kQuantization);
-  if (!quantization || !quantization->is_object()) return std::nullopt;
-  const auto block = quantization->find(kBlock);
-  if (!block) return std::nullopt;
-  std::vector<std::int64_t> lengths;
-  for (const JsonValue value : *block) {
-    const auto length = value.integer();
-    if (length && *length > 0 && *length <= kMostOfBlock) lengths.push_back(*length);
+  std::optional<BlockShape> stated;
+  for (const JsonValue& quantization : quantizations_in(document->value())) {
+    const std::optional<BlockShape> block = block_of(quantization, config.string());
+    if (stated && block && *block != *stated) {
+      throw Error(ErrorKind::kBadInput, "states two weight_block_size that differ")
+          .in_file(config.string())
+          .hint("keep the one that the weights have");
+    }
+    if (block) stated = block;
   }
-  if (!block->is_list() || block->size() != 2 || lengths.size() != 2) {
-    throw Error(ErrorKind::kBadInput, "quantization_config.weight_block_size is no pair of lengths")
-        .in_file(config.string());
-  }
-  return BlockShape{lengths[0], lengths[1]};
-}
-
-std::string without_quantization(std::string_view config) {
-  JsonReader reader(config);
-  reader.require(JsonKind::kObject);
-  JsonWriter writer(JsonStyle{.after_key = ": ", .indent = 2});
-  copy_value(reader, writer, kQuantization);
-  reader.finish();
-  return writer.take() + "\n";
+  return stated;
 }
 
 std::string_view weight_of_scale(std::string_view name) {

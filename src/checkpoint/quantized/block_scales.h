@@ -26,15 +26,12 @@ struct BlockShape {
   bool operator==(const BlockShape&) const = default;
 };
 
-/// quantization_config.weight_block_size of a config.json.
+/// quantization_config.weight_block_size of a config.json: see quantizations_in().
 /// @return nothing if it states none, or there is no such file.
-/// @throws Error kBadInput if it is no pair of positive numbers; what reading the file throws.
+/// @throws Error kBadInput if it is no pair of positive numbers, or the file states several; what
+///         reading the file throws.
 std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
                                            const SourceTreePtr& tree);
-
-/// The text of a config.json without its quantization_config.
-/// @throws Error kBadInput if it is no object of JSON.
-std::string without_quantization(std::string_view config);
 
 inline constexpr std::string_view kScaleSuffix = "_scale_inv";
 

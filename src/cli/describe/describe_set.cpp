@@ -10,12 +10,15 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
+#include "base/json/json_writer.h"
 #include "base/text/state_names.h"
 #include "base/text/wrapper_names.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/quantized/quantization_config.h"
 #include "checkpoint/whole/lora_adapter.h"
+#include "checkpoint/whole/stated_words.h"
 #include "cli/describe/free_names.h"
 #include "cli/describe/layout_facts.h"
 #include "cli/describe/model_facts.h"
@@ -28,6 +31,7 @@
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
 #include "plan/mapped/mapped_source.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -60,6 +64,8 @@ class Describer {
     describe_names();
     out_.written_by = stated_writers(set_.root(), set_);
     describe_model();
+    describe_quantization();
+    describe_metadata();
     describe_layout();
     find_strategies();
     const NextFacts next = next_facts();
@@ -101,6 +107,46 @@ class Describer {
     if (set_.takes_state_key()) wrapper_ = wrapper.key();
     std::string words = wrapper_words(wrapper, set_.takes_state_key());
     if (!words.empty()) out_.place.push_back(std::move(words));
+  }
+
+  /// By the configuration, and by the types of the tensors.
+  void describe_quantization() {
+    const std::vector<std::string>& methods = out_.model.quantization;
+    if (methods.empty()) return;
+    std::string shown = "codes and scales pass as they are stored";
+    if (source_.options.dequantize) {
+      shown = "shown as BFloat16";
+    } else if (!holds_quantized()) {
+      shown = "but no tensor is stored in such a form";
+    } else if (has_block_scales()) {
+      shown += "; --dequantize shows BFloat16";
+    }
+    out_.quantized =
+        fmt::format("{} ({}): {}", fmt::join(methods, ", "), out_.model.quantization_by, shown);
+  }
+
+  bool holds_quantized() const {
+    const auto holds = [](const RankFile& file) {
+      const auto& entries = file.index->entries();
+      return std::any_of(entries.begin(), entries.end(), [](const TensorEntry& entry) {
+        return may_be_quantized(entry.dtype, entry.shape);
+      });
+    };
+    return std::any_of(set_.files().begin(), set_.files().end(), holds);
+  }
+
+  void describe_metadata() {
+    try {
+      StatedWords words = read_stated_words(
+          set_, linkless_tree_of(source_.options.no_symlinks ? set_.root() : "", set_.root()));
+      for (auto& [key, value] : words.header) {
+        out_.headers.emplace_back(key, json_quoted(value, JsonText::kReplaced));
+      }
+      for (const std::string& key : words.ambiguous) out_.headers.emplace_back(key, "null");
+      out_.index = std::move(words.index);
+    } catch (const Error&) {
+      // What reads it to show the model says what is wrong.
+    }
   }
 
   void count(const Shape& shape, DType dtype) {
@@ -240,9 +286,11 @@ class Describer {
       for (const TensorEntry& entry : file.index->entries()) {
         if (!is_block_weight(entry.dtype)) continue;
         const std::string scale = entry.name + std::string(kScaleSuffix);
-        const bool has_scale =
-            std::any_of(set_.files().begin(), set_.files().end(),
-                        [&](const RankFile& other) { return other.index->find(scale) != nullptr; });
+        const auto has = [&](const RankFile& other) {
+          const TensorEntry* const found = other.index->find(scale);
+          return found != nullptr && is_block_scale(found->dtype);
+        };
+        const bool has_scale = std::any_of(set_.files().begin(), set_.files().end(), has);
         return has_scale && read_block_shape(set_.completeness().config, nullptr).has_value();
       }
     }

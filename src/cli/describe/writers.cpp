@@ -9,6 +9,7 @@
 
 #include "base/json/json_value.h"
 #include "checkpoint/completeness.h"
+#include "checkpoint/quantized/quantization_config.h"
 #include "export/manifest.h"
 #include "format/safetensors/safetensors.h"
 #include "modelmap/variables.h"
@@ -73,6 +74,19 @@ std::optional<Statement> by_manifest(const fs::path& source) {
   return Statement{"reshardfs export", Manifest::kName};
 }
 
+/// As config.json states it, or else the file that modelopt writes beside it.
+void read_quantization(const fs::path& config, const JsonValue& value, ModelFacts& out) {
+  constexpr const char* kBeside = "hf_quant_config.json";
+  out.quantization = quantization_methods(value);
+  out.quantization_by = "config.json";
+  if (!out.quantization.empty()) return;
+  const auto document = read_json(config.parent_path() / kBeside);
+  const auto stated = document ? document->value().find("quantization") : std::nullopt;
+  if (!stated || !stated->is_object()) return;
+  out.quantization.push_back("modelopt " + text_of(*stated, "quant_algo").value_or(""));
+  out.quantization_by = kBeside;
+}
+
 }  // namespace
 
 std::vector<Statement> stated_writers(const fs::path& source, const CheckpointSet& set) {
@@ -88,6 +102,7 @@ void read_config_facts(const fs::path& config, ModelFacts& out) {
   const auto document = read_json(config);
   if (!document) return;
   out.model_type = text_of(document->value(), "model_type").value_or("");
+  read_quantization(config, document->value(), out);
   const auto architectures = document->value().find("architectures");
   if (!architectures || !architectures->is_list()) return;
   for (const JsonValue name : *architectures) {

@@ -32,8 +32,8 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 /// @param known where an index with the same names may be found; may be nullptr.
 FileIndex read_index(const ByteSource& source, const NameOrders* known = nullptr);
 
-/// The texts of `__metadata__`, empty if there is none. The whole header is checked, the tensors'
-/// places are not.
+/// The texts of `__metadata__`, empty if there is none. Reads as much of the header as leads to
+/// them: of most files, its first 64 KiB.
 /// @throws Error as read_index() does.
 std::map<std::string, std::string> read_metadata(const ByteSource& source);
 

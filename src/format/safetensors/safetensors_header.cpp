@@ -38,6 +38,8 @@ class HeaderReader {
       : reader_(text, {.subject = "its header ", .offset = kLengthBytes}) {}
 
   ParsedHeader read();
+  /// @param first_alone whether it counts only where it stands before all tensors.
+  std::optional<std::map<std::string, std::string>> read_metadata_alone(bool first_alone);
 
  private:
   void read_metadata();
@@ -199,6 +201,22 @@ void HeaderReader::refuse_twice() const {
       .for_parameter(tensors[*twice].name);
 }
 
+std::optional<std::map<std::string, std::string>> HeaderReader::read_metadata_alone(
+    bool first_alone) {
+  reader_.enter();
+  while (reader_.next()) {
+    if (reader_.key() == kMetadataKey) {
+      read_metadata();
+      if (first_alone) return std::move(header_.metadata);
+    } else if (first_alone) {
+      return std::nullopt;
+    }
+  }
+  if (first_alone) return std::nullopt;
+  reader_.finish();
+  return std::move(header_.metadata);
+}
+
 ParsedHeader HeaderReader::read() {
   reader_.enter();
   while (reader_.next()) {
@@ -213,13 +231,30 @@ ParsedHeader HeaderReader::read() {
   return std::move(header_);
 }
 
-}  // namespace
-
-ParsedHeader parse_header(const std::string& text) {
+void require_beginning(std::string_view text) {
   if (text.empty() || text.front() != '{') {
     throw Error(ErrorKind::kBadInput, "is not a safetensors file: its header does not begin with {")
         .at_offset(kLengthBytes);
   }
+}
+
+}  // namespace
+
+std::optional<std::map<std::string, std::string>> parse_metadata(std::string_view text,
+                                                                 bool is_whole) {
+  if (is_whole) {
+    require_beginning(text);
+    return HeaderReader(text).read_metadata_alone(false);
+  }
+  try {
+    return HeaderReader(text).read_metadata_alone(true);
+  } catch (const Error&) {
+    return std::nullopt;  // it may go on behind the end
+  }
+}
+
+ParsedHeader parse_header(const std::string& text) {
+  require_beginning(text);
   // JSON takes any white space for padding.
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
     throw Error(ErrorKind::kBadInput, "its header holds a NUL byte").at_offset(kLengthBytes + nul);

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/dtype.h"
@@ -40,5 +42,14 @@ struct ParsedHeader {
 /// @throws Error kBadInput without the file, with the parameter if it is known, else with the
 ///         offset in the file.
 ParsedHeader parse_header(const std::string& text);
+
+/// The texts of `__metadata__` alone; of the tensors, no more is looked at than JSON demands.
+/// @param text as of parse_header(), or the beginning of it.
+/// @param is_whole whether it is all of it.
+/// @return nothing if the text is a beginning that ends before the metadata does, or has other
+///         members before it.
+/// @throws Error as parse_header(), where the text is whole.
+std::optional<std::map<std::string, std::string>> parse_metadata(std::string_view text,
+                                                                 bool is_whole);
 
 }  // namespace reshardfs::safetensors

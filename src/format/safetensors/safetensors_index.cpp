@@ -180,7 +180,20 @@ FileIndex read_index(const ByteSource& source, const NameOrders* known) {
 }
 
 std::map<std::string, std::string> read_metadata(const ByteSource& source) {
-  return read_unchanged(source, [&] { return std::move(read_header(source).header.metadata); });
+  // Most writers begin the header with it.
+  constexpr std::uint64_t kFirstBytes = 65536;
+  constexpr std::uint64_t kGrowth = 8;
+  return read_unchanged(source, [&] {
+    const std::uint64_t length = read_header_length(source);
+    std::string text;
+    for (std::uint64_t wanted = kFirstBytes;; wanted *= kGrowth) {
+      const std::size_t known = text.size();
+      text.resize(std::min(wanted, length));
+      source.read_at(kLengthBytes + known, std::as_writable_bytes(std::span(text)).subspan(known));
+      const bool is_whole = text.size() == length;
+      if (auto found = parse_metadata(text, is_whole)) return *std::move(found);
+    }
+  });
 }
 
 }  // namespace reshardfs::safetensors

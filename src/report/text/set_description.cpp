@@ -11,6 +11,7 @@
 
 #include "base/rank_json.h"
 #include "base/rank_list.h"
+#include "base/text/text.h"
 #include "report/text/model_tree_text.h"
 #include "report/text/text.h"
 
@@ -132,6 +133,23 @@ std::string near_text(const NearStrategy& strategy) {
   return fmt::format("{} states the same as {}", path, printable(strategy.same_as));
 }
 
+std::string metadata_text(const SetDescription& description) {
+  const auto keys = [](const StatedMetadata& metadata, const char* where) {
+    std::vector<std::string> names;
+    for (const auto& [key, value] : metadata) names.push_back(key);
+    return names.empty() ? std::string() : name_list(names) + where;
+  };
+  return joined(
+      {keys(description.headers, " (headers of the files)"), keys(description.index, " (index)")},
+      "; ");
+}
+
+nlohmann::ordered_json metadata_json(const StatedMetadata& metadata) {
+  nlohmann::json json = nlohmann::json::object();  // finds keys faster than one in order
+  for (const auto& [key, value] : metadata) json[key] = nlohmann::json::parse(value);
+  return json;
+}
+
 nlohmann::ordered_json statements_json(const std::vector<Statement>& statements) {
   auto list = nlohmann::ordered_json::array();
   for (const Statement& statement : statements) {
@@ -151,6 +169,8 @@ nlohmann::ordered_json model_json(const ModelFacts& model) {
   json["maps"] = model.maps;
   json["model_type"] = model.model_type;
   json["architectures"] = model.architectures;
+  json["quantization"] = model.quantization;
+  json["quantization_by"] = model.quantization_by;
   json["layers"] = or_null(model.layers);
   json["weights"] = model.weights;
   json["training_states"] = model.states;
@@ -182,6 +202,8 @@ std::string description_text(const SetDescription& description, std::size_t colu
   lines.add("written by", writers_text(description.written_by));
   lines.add("model", model_text(description.model));
   lines.add("weights", weights_text(description.model));
+  lines.add("quantized", description.quantized);
+  lines.add("metadata", metadata_text(description));
   lines.add("training", states_text(description.model));
   lines.add("ranks", layout_text(description.layout));
   lines.add("lacks", description.lacks);
@@ -213,6 +235,8 @@ nlohmann::ordered_json description_json(const SetDescription& description) {
   json["place"] = description.place;
   json["written_by"] = statements_json(description.written_by);
   json["model"] = model_json(description.model);
+  json["metadata"] = {{"headers", metadata_json(description.headers)},
+                      {"index", metadata_json(description.index)}};
   json["layout"] = layout_json(description.layout);
   json["lacks"] = description.lacks;
   json["strategies"] = nlohmann::ordered_json::array();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -33,6 +34,9 @@ struct ModelFacts {
   /// Of all weights, each whole and once; nothing: that is not known.
   std::optional<std::uint64_t> elements{};
   std::uint64_t bytes = 0;  ///< of these elements
+  /// The methods by which weights are quantized, "awq 4 bits", and the file that states them.
+  std::vector<std::string> quantization{};
+  std::string quantization_by{};
 };
 
 struct LayoutFacts {
@@ -54,12 +58,19 @@ struct NearStrategy {
   std::string same_as{};  ///< of those that fit: one before it that states the same layouts
 };
 
+/// What headers and an index state beside the tensors: keys, and values as JSON.
+using StatedMetadata = std::vector<std::pair<std::string, std::string>>;
+
 struct SetDescription {
   std::string kind{};                ///< for programs: "rank_files"
   std::string format{};              ///< for people
   std::vector<std::string> place{};  ///< what it is a part of
   std::vector<Statement> written_by{};
   ModelFacts model{};
+  /// By what method weights are quantized, and how they are shown; empty: they are not.
+  std::string quantized{};
+  StatedMetadata headers{};
+  StatedMetadata index{};
   LayoutFacts layout{};
   /// What is missing to mount it; empty: nothing.
   std::string lacks{};

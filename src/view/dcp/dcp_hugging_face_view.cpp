@@ -11,6 +11,7 @@
 
 #include "base/json/json_writer.h"
 #include "view/dcp/dcp_plan.h"
+#include "view/files/shown_words.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -153,7 +154,9 @@ std::vector<std::vector<std::string>> names_of(const std::vector<Parts>& all) {
 std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context) {
   const auto plan = std::make_shared<const BoxPlan>(box_plan(context));
   require_known_types(*plan);
-  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
+  const DescribedFiles described{*plan->target(), {}, true};
+  const auto common = with_words(safetensors_common(context, SafetensorsKind::kOwn, "pt"),
+                                 shown_words(context, described).header);
   std::vector<Parts> all;
   for (std::size_t file = 0; file < plan->file_count(); ++file) {
     all.push_back(divided(*plan, file));

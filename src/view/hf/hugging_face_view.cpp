@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// hf/: the model as the directory that transformers, vLLM and others load: shards with weights
 /// alone, their index, and the files that go with the model's config.json.
+#include <algorithm>
+
 #include "reshardfs/error.h"
 
+#include "checkpoint/whole/lora_adapter.h"
 #include "view/hf/model_files.h"
 #include "view/merged/hub_shards.h"
 #include "view/weights.h"
@@ -11,6 +14,17 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kModelDirectory = "hf";
+
+/// Loaders know an adapter by the name of its file, and ask for no index.
+void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
+  const std::vector<RankFile>& stored = context.whole->source().checkpoint().files();
+  const bool is_adapter = std::all_of(stored.begin(), stored.end(), [](const RankFile& file) {
+    return is_adapter_file(file.path.filename().string());
+  });
+  if (!is_adapter || files.size() != 2) return;
+  files.pop_back();
+  files.front().path = std::string(kModelDirectory) + "/adapter_model.safetensors";
+}
 
 }  // namespace
 
@@ -34,6 +48,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +
                                ", which loaders of Hugging Face's models do not know");
   }
+  name_adapter(context, files);
   add_model_files(context, *context.whole, kModelDirectory, is_weight, files);
   return files;
 }

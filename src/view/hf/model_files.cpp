@@ -3,68 +3,30 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "reshardfs/error.h"
 
 #include "base/json/json_value.h"
 #include "base/text/text.h"
-#include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/quantized/quantization_config.h"
+#include "checkpoint/whole/lora_adapter.h"
 #include "modelmap/variables.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/small_file.h"
 #include "view/files/passed_file.h"
 #include "view/files/text_file.h"
 #include "view/hf/companions.h"
+#include "view/hf/shown_config.h"
 
 namespace reshardfs {
 namespace {
 
-/// As config.json has it; nothing for a type that is not for weights.
-std::optional<std::string> torch_name(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return "float16";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-    default:
-      return std::nullopt;
-  }
-}
-
-/// The type of most elements that are shown.
-std::optional<std::string> usual_type(const TargetTable& table, const TakesParameter& takes) {
-  std::map<DType, std::int64_t> elements;
-  for (const TargetParameter& parameter : table.parameters()) {
-    if (!is_array(parameter.dtype) || parameter.grid == nullptr || !takes(parameter)) continue;
-    elements[parameter.dtype] += element_count(parameter.grid->full_shape());
-  }
-  const auto most = std::max_element(elements.begin(), elements.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
-  return most == elements.end() ? std::nullopt : torch_name(most->first);
-}
-
-/// The text of the first of these keys that is one.
-std::string text_of(const JsonValue& config, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys) {
-    const auto found = config.find(key);
-    if (found && found->text()) return std::string(*found->text());
-  }
-  return {};
-}
-
 /// Of the files beside the source, if symbolic links are refused there.
-SourceTreePtr tree_of(const ViewContext& context) {
+SourceTreePtr tree_of(const ViewContext& context, const std::filesystem::path& file) {
   return linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "",
-                          context.model.config_file);
+                          file);
 }
 
 /// nullopt if there is no config.json, or it is no object.
@@ -76,48 +38,56 @@ std::optional<JsonDocument> config_of(const ViewContext& context, const SourceTr
   return document;
 }
 
-/// What loaders would take from config.json that is not so.
-void warn_of_config(const ViewContext& context, const std::string& directory,
-                    const JsonValue& config, const std::optional<std::string>& type,
-                    bool is_quantized) {
-  std::string stated = text_of(config, {"torch_dtype", "dtype"});
-  const auto inner = config.find("text_config");
-  if (stated.empty() && inner) stated = text_of(*inner, {"torch_dtype", "dtype"});
-  if (!stated.empty() && type && stated != *type) {
-    context.warnings.push_back(directory + "/config.json states the type " + printable(stated) +
-                               ", but most weights shown are " + *type +
-                               ": loaders may convert them; --cast shows them in another type");
+/// What config.json must state otherwise. Warns of what it cannot state.
+ConfigEdits edits_of(const ViewContext& context, const std::string& directory,
+                     const JsonValue& config, const ShownTypes& types) {
+  ConfigEdits edits{context.options.source.dequantize};
+  const std::string file = directory + "/config.json";
+  const bool states_quantized = !quantizations_in(config).empty();
+  if (!edits.is_dequantized && states_quantized && !types.are_quantized) {
+    context.warnings.push_back(
+        file +
+        " has a quantization_config, but the weights are not quantized: loaders may misread them");
   }
-  if (!is_quantized && config.find("quantization_config")) {
-    context.warnings.push_back(directory +
-                               "/config.json has a quantization_config, but the weights are not "
-                               "quantized: loaders may misread them");
+  const std::vector<std::string> stated = stated_types(config);
+  if (stated.empty() || types.floats.empty()) return edits;
+  const std::string& most = types.floats.front();
+  const std::string states = file + " states the type " + stated.front();
+  if (types.are_converted && types.floats.size() == 1) {
+    const auto differs = [&](const std::string& type) { return type != most; };
+    if (std::any_of(stated.begin(), stated.end(), differs)) edits.type = most;
+  } else if (stated.front() != most) {
+    context.warnings.push_back(
+        states + ", but most weights shown are " + most + ": loaders may convert them; " +
+        (types.are_converted
+             ? "it states one type alone, and these are of several: " + name_list(types.floats)
+             : "--cast shows them in another type"));
   }
+  return edits;
 }
 
-std::vector<std::filesystem::path> companions_of(const ShownModel& model) {
-  if (model.config_file.empty()) return {};
-  if (model.has_directory) return companions_in(model.config_file.parent_path());
-  return {model.config_file};
-}
-
-/// A config.json that does not call its weights quantized.
-std::shared_ptr<VirtualFile> dequantized_config(const std::filesystem::path& path,
-                                                const SourceTreePtr& tree) {
+std::shared_ptr<VirtualFile> config_file(const std::filesystem::path& path,
+                                         const SourceTreePtr& tree, const ConfigEdits& edits) {
+  if (!edits.any()) return std::make_shared<PassedFile>(path, tree);
   try {
     return std::make_shared<TextFile>(
-        without_quantization(read_small_file(path, modelmap::kMaxConfigBytes, tree)));
+        edited_config(read_small_file(path, modelmap::kMaxConfigBytes, tree), edits));
   } catch (Error& error) {
     throw error.in_file(path.string());
   }
 }
 
-/// Whether weights are shown as they are quantized.
-bool shows_quantized(const TargetTable& table, const TakesParameter& takes) {
-  const auto& parameters = table.parameters();
-  return std::any_of(parameters.begin(), parameters.end(), [&](const TargetParameter& parameter) {
-    return is_block_weight(parameter.dtype) && takes(parameter);
+bool has_adapter(const std::string& directory, const std::vector<OutputFile>& files) {
+  return std::any_of(files.begin(), files.end(), [&](const OutputFile& file) {
+    return file.path.starts_with(directory + "/") &&
+           is_adapter_file(file.path.substr(directory.size() + 1));
   });
+}
+
+/// What would describe other weights than those that are shown.
+bool misleads(const ViewContext& context, const std::filesystem::path& file, bool with_adapter) {
+  return (file == "hf_quant_config.json" && context.options.source.dequantize) ||
+         (file == "adapter_config.json" && !with_adapter);
 }
 
 }  // namespace
@@ -125,30 +95,44 @@ bool shows_quantized(const TargetTable& table, const TakesParameter& takes) {
 void add_model_files(const ViewContext& context, const TargetTable& table,
                      const std::string& directory, const TakesParameter& is_weight,
                      std::vector<OutputFile>& files) {
-  const SourceTreePtr tree = tree_of(context);
   const ShownModel& model = context.model;
-  for (const std::filesystem::path& path : companions_of(model)) {
-    const bool is_config = path == model.config_file;
-    const std::string name = is_config ? "config.json" : path.filename().string();
-    files.push_back({directory + "/" + name, is_config && context.options.source.dequantize
-                                                 ? dequantized_config(path, tree)
-                                                 : std::make_shared<PassedFile>(path, tree)});
-  }
-  if (model.config_file.empty()) {
+  const bool with_adapter = has_adapter(directory, files);
+  if (model.config_file.empty() && !with_adapter) {
     context.warnings.push_back(
         directory + "/ has no config.json and no tokenizer: --model-config DIR brings them");
     return;
   }
-  const auto config = config_of(context, tree);
-  if (!config) return;
-  warn_of_config(context, directory, config->value(), usual_type(table, is_weight),
-                 context.options.source.dequantize || shows_quantized(table, is_weight));
+  // An adapter has no such file, but companions of its own.
+  const std::filesystem::path beside = model.config_file.empty()
+                                           ? table.source().checkpoint().files().front().path
+                                           : model.config_file;
+  const SourceTreePtr tree = tree_of(context, beside);
+  ConfigEdits edits{context.options.source.dequantize};
+  if (const auto config = config_of(context, tree)) {
+    edits = edits_of(context, directory, config->value(), shown_types(table, is_weight));
+  }
+  if (!model.config_file.empty()) {
+    files.push_back({directory + "/config.json", config_file(model.config_file, tree, edits)});
+    if (!model.has_directory) return;
+  }
+  const std::filesystem::path from = beside.parent_path();
+  const Companions companions = companions_in(from, tree);
+  for (const std::filesystem::path& file : companions.files) {
+    if (from / file == model.config_file || misleads(context, file, with_adapter)) continue;
+    files.push_back(
+        {directory + "/" + file.string(), std::make_shared<PassedFile>(from / file, tree)});
+  }
+  if (!companions.left_out.empty() && !context.options.views.empty()) {
+    context.warnings.push_back(directory + "/ does not have these folders of the source: " +
+                               name_list(companions.left_out) +
+                               "; copy those that programs need to load the model");
+  }
 }
 
 bool states_quantization(const ViewContext& context) {
   if (context.options.source.dequantize) return false;
-  const auto config = config_of(context, tree_of(context));
-  return config && config->value().find("quantization_config");
+  const auto config = config_of(context, tree_of(context, context.model.config_file));
+  return config && !quantizations_in(config->value()).empty();
 }
 
 }  // namespace reshardfs

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/content_size.h"
 #include "plan/target/slice_shapes.h"
+#include "view/files/shown_words.h"
 #include "view/files/text_file.h"
 #include "view/merged/weight_map.h"
 #include "view/view.h"
@@ -50,7 +51,7 @@ std::string shard_name(std::size_t number, std::size_t count) {
 
 /// Sorted by name.
 WeightMap index_of(const TargetTable& whole, std::uint64_t limit, const TakesParameter& takes,
-                   bool counts_only) {
+                   const ShownWords& words, bool counts_only) {
   const std::vector<Shard> shards = shards_of(whole, limit, takes);
   Shard parameters;
   std::vector<std::size_t> shard_of;
@@ -65,7 +66,7 @@ WeightMap index_of(const TargetTable& whole, std::uint64_t limit, const TakesPar
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < shards.size(); ++i) names.push_back(shard_name(i, shards.size()));
-  WeightMap index(total, 2, counts_only);
+  WeightMap index(total, 2, counts_only, words.index);
   for (const std::uint32_t position : whole.order_by_name(parameters)) {
     index.add(parameters[position]->name, names[shard_of[position]]);
   }
@@ -80,7 +81,9 @@ std::vector<OutputFile> hub_shards(const ViewContext& context, const std::string
   const std::vector<Shard> shards = shards_of(*context.whole, limit, takes);
   if (shards.empty()) return {};
   // Those libraries refuse a file whose format is not one of theirs. Texts stay in the other views.
-  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
+  auto words = std::make_shared<const ShownWords>(shown_words(context, {*context.whole, takes}));
+  const auto common =
+      with_words(safetensors_common(context, SafetensorsKind::kOwn, "pt"), words->header);
   std::vector<OutputFile> files;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     files.push_back(
@@ -89,10 +92,10 @@ std::vector<OutputFile> hub_shards(const ViewContext& context, const std::string
   }
   files.push_back({directory + "/model.safetensors.index.json",
                    std::make_shared<MadeFile>(
-                       [whole = context.whole, limit, takes] {
-                         return index_of(*whole, limit, takes, false).finish() + "\n";
+                       [whole = context.whole, limit, takes, words] {
+                         return index_of(*whole, limit, takes, *words, false).finish() + "\n";
                        },
-                       index_of(*context.whole, limit, takes, true).finished_bytes() + 1)});
+                       index_of(*context.whole, limit, takes, *words, true).finished_bytes() + 1)});
   return files;
 }
 

@@ -7,6 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "view/files/ckpt_file.h"
+#include "view/files/shown_words.h"
 #include "view/files/torch_save_file.h"
 #include "view/view.h"
 
@@ -38,10 +39,11 @@ std::vector<OutputFile> merged_ckpt_view(const ViewContext& context) {
 
 std::vector<OutputFile> merged_safetensors_view(const ViewContext& context) {
   return merged_file(context, ViewKind::kMergedSafetensors, ".safetensors", [&] {
+    const auto common = safetensors_common(context, *context.whole, SafetensorsKind::kOwn,
+                                           context.options.safetensors_metadata);
     return std::make_shared<SafetensorsFile>(
         context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
-        safetensors_common(context, *context.whole, SafetensorsKind::kOwn,
-                           context.options.safetensors_metadata));
+        with_words(common, shown_words(context, {*context.whole}).header));
   });
 }
 

@@ -6,11 +6,15 @@
 #include "base/json/json_writer.h"
 
 namespace reshardfs {
-WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent, bool counts_only)
+WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent, bool counts_only,
+                     const std::vector<std::pair<std::string, std::string>>& more)
     : indent_(indent), entry_line_(line(2)), counts_only_(counts_only) {
-  text_ = "{" + line(1) + "\"metadata\": {" + line(2) +
-          "\"total_size\": " + std::to_string(total_size) + line(1) + "}," + line(1) +
-          "\"weight_map\": {";
+  text_ =
+      "{" + line(1) + "\"metadata\": {" + line(2) + "\"total_size\": " + std::to_string(total_size);
+  for (const auto& [key, value] : more) {
+    text_ += "," + line(2) + json_quoted(key, JsonText::kAscii) + ": " + value;
+  }
+  text_ += line(1) + "}," + line(1) + "\"weight_map\": {";
 }
 
 void WeightMap::add(const std::string& parameter, const std::string& file) {

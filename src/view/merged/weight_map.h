@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace reshardfs {
 
@@ -16,7 +18,9 @@ class WeightMap {
   /// @param total_size bytes.
   /// @param indent spaces of each level.
   /// @param counts_only no text is made, only its size.
-  WeightMap(std::uint64_t total_size, std::size_t indent, bool counts_only = false);
+  /// @param more members of "metadata", as JSON.
+  WeightMap(std::uint64_t total_size, std::size_t indent, bool counts_only = false,
+            const std::vector<std::pair<std::string, std::string>>& more = {});
 
   /// @param parameter UTF-8.
   void add(const std::string& parameter, const std::string& file);

@@ -6,6 +6,7 @@
 #include "base/process/parallel.h"
 #include "conversion/completeness.h"
 #include "view/files/ckpt_file.h"
+#include "view/files/shown_words.h"
 #include "view/files/torch_save_file.h"
 #include "view/params/params_directory.h"
 #include "view/view.h"
@@ -54,11 +55,14 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
     return std::find(context.formats.begin(), context.formats.end(), format) !=
            context.formats.end();
   };
-  const auto common =
-      has(OutputFormat::kSafetensors)
-          ? safetensors_common(context, *context.target, SafetensorsKind::kMindSpores,
-                               context.options.safetensors_metadata)
-          : nullptr;
+  std::shared_ptr<const SafetensorsFile::Common> common;
+  if (has(OutputFormat::kSafetensors)) {
+    common = safetensors_common(context, *context.target, SafetensorsKind::kMindSpores,
+                                context.options.safetensors_metadata);
+    if (rank_files_hold_words(context)) {
+      common = with_words(common, shown_words(context, {*context.target}).header);
+    }
+  }
   if (has(OutputFormat::kTorch)) context.tell_left_out(*context.target, "rank_*/*.pt");
   const std::size_t formats = context.formats.size();
   std::vector<OutputFile> files(context.ranks.size() * formats);

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "view/files/shown_words.h"
 #include "view/files/text_file.h"
 #include "view/merged/weight_map.h"
 #include "view/view.h"
@@ -127,6 +128,7 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   }
   const Division division = divide(std::move(weights));
   const auto plain = safetensors_common(context, SafetensorsKind::kMindSpores, "ms");
+  const auto of_parts = with_words(plain, words_of_types(context, {*context.whole}));
   std::vector<OutputFile> files;
   const auto add = [&](const std::string& name, const Parameters& parameters, const auto& common) {
     files.push_back({"unified/" + name, std::make_shared<SafetensorsFile>(context.whole, kWholeRank,
@@ -134,7 +136,7 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   };
   try {
     for (std::size_t i = 0; i < division.parts.size(); ++i)
-      add(part_name(i), division.parts[i], plain);
+      add(part_name(i), division.parts[i], of_parts);
     const auto with_texts =
         safetensors_common(context, *context.whole, SafetensorsKind::kMindSpores, "ms");
     const bool any_text = with_texts->metadata.size() > plain->metadata.size();

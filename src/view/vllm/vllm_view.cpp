@@ -19,6 +19,7 @@
 #include "conversion/completeness.h"
 #include "layout/slicing.h"
 #include "view/files/safetensors_file.h"
+#include "view/files/shown_words.h"
 #include "view/files/text_file.h"
 #include "view/hf/model_files.h"
 #include "view/shown_side.h"
@@ -156,7 +157,8 @@ std::vector<OutputFile> vllm_view(const ViewContext& context) {
   if (weights.empty()) {
     throw Error(ErrorKind::kMissing, "no tensor that is shown is a weight, which vllm/ needs");
   }
-  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
+  const auto common = with_words(safetensors_common(context, SafetensorsKind::kOwn, "pt"),
+                                 shown_words(context, {target, is_weight}).header);
   const std::string scales = context.model.side == kVllmSides.front()
                                  ? attention_scales(weights, common->align)
                                  : std::string();

@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json/json_value.h"
 #include "checkpoint/quantized/dequantized_content.h"
+#include "checkpoint/quantized/quantization_config.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/recording_source.h"
@@ -41,11 +43,41 @@ TEST(BlockScales, AreStatedByTheConfiguration) {
   }
 }
 
-TEST(BlockScales, LeaveTheRestOfAConfigurationAsItIs) {
-  EXPECT_EQ(without_quantization(
-                R"({"b": 1e-06, "quantization_config": {"x": [1]}, "a": [1, "é"], "c": null})"),
-            "{\n  \"b\": 1e-06,\n  \"a\": [\n    1,\n    \"é\"\n  ],\n  \"c\": null\n}\n");
-  expect_error(ErrorKind::kBadInput, {"an object"}, [] { without_quantization("[1]"); });
+TEST(BlockScales, MayBeStatedForAPartOfTheModel) {
+  const std::string one = R"("quantization_config": {"weight_block_size": [128, 64]})";
+  const std::string none = R"("quantization_config": {"weight_block_size": null})";
+  EXPECT_EQ(block_in(R"({"text_config": {)" + one + "}}"), (BlockShape{128, 64}));
+  EXPECT_EQ(block_in("{" + one + R"(, "text_config": {)" + one + "}}"), (BlockShape{128, 64}));
+  EXPECT_EQ(block_in("{" + one + R"(, "vision_config": {)" + none + "}}"), (BlockShape{128, 64}));
+  EXPECT_EQ(block_in("{" + none + "}"), std::nullopt);
+  expect_error(ErrorKind::kBadInput, {"config.json", "two weight_block_size that differ"}, [&] {
+    block_in("{" + one + R"(, "a": {"quantization_config": {"weight_block_size": [64, 64]}}})");
+  });
+}
+
+TEST(QuantizationConfig, NamesItsMethods) {
+  const auto methods = [](const std::string& text) {
+    return quantization_methods(JsonDocument::parse(text)->value());
+  };
+  EXPECT_EQ(
+      methods(
+          R"({"quantization_config": {"quant_method": "gptq", "bits": 4}, "a": {"compression_config":
+      {"quant_method": "compressed-tensors", "format": "pack-quantized"}, "quantization_config": {}}})"),
+      (std::vector<std::string>{"gptq 4 bits", "compressed-tensors pack-quantized",
+                                "a method without a name"}));
+  EXPECT_EQ(
+      methods(R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 64]},
+                       "text_config": {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 64]}}})"),
+      (std::vector<std::string>{"fp8 in blocks of 128 x 64"}));
+  EXPECT_TRUE(methods(R"({"quantization_config": null})").empty());
+}
+
+TEST(QuantizationConfig, KnowsTypesThatCodesHave) {
+  EXPECT_TRUE(may_be_quantized(DType::kInt32, {8, 2}));
+  EXPECT_TRUE(may_be_quantized(DType::kFloat8E4M3, {8, 2}));
+  EXPECT_FALSE(may_be_quantized(DType::kInt32, {8}));
+  EXPECT_FALSE(may_be_quantized(DType::kInt64, {1, 512}));
+  EXPECT_FALSE(may_be_quantized(DType::kBFloat16, {8, 2}));
 }
 
 TEST(BlockScales, HaveTheNamesAndShapesOfTheirWeights) {

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/whole/stated_words.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "base/json/json_copy.h"
+#include "base/json/json_value.h"
+#include "base/process/parallel.h"
+#include "base/text/file_name.h"
+#include "checkpoint/checkpoint_set.h"
+#include "format/safetensors/safetensors.h"
+#include "storage/local/directory.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As of an index with a hundred bytes for each of a million parameters.
+constexpr std::uint64_t kMaxIndexBytes = 100'000'000;
+
+/// What is said of a file or of a save, and not of the model.
+bool is_of_file(std::string_view key) {
+  constexpr std::array<std::string_view, 5> kKeys{"format", "crc_num", "remove_redundancy",
+                                                  "DCP_SHARDING_INFO", "DCP_VERSION"};
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+}
+
+/// Of files that share an index, one; not one that is compared when it is read.
+std::vector<const RankFile*> files_with_headers(const CheckpointSet& set) {
+  std::vector<const RankFile*> files;
+  std::set<const FileIndex*> indexes;
+  for (const RankFile& file : set.files()) {
+    if (file.of_torch() || file.path.extension() != ".safetensors" || file.unexamined) continue;
+    if (indexes.insert(file.index.get()).second) files.push_back(&file);
+  }
+  return files;
+}
+
+using Words = std::map<std::string, std::string>;
+
+Words words_of(const RankFile& file) {
+  try {
+    return safetensors::read_metadata(*file.source);
+  } catch (const Error& error) {
+    // A file whose tensors the set's table lists may have another format.
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    return {};
+  }
+}
+
+/// Words of MindSpore's: the type of an I8 tensor, which its index has.
+bool is_type(const RankFile& file, const std::string& key, const std::string& value) {
+  return value == mindspore_name(DType::kInt4) && file.index->find(key) != nullptr;
+}
+
+/// The first list, with what it lacks of the second at its end.
+std::string joined_lists(std::vector<std::string> names, std::vector<std::string> more) {
+  const std::set<std::string> known(names.begin(), names.end());
+  for (std::string& name : more) {
+    if (!known.contains(name)) names.push_back(std::move(name));
+  }
+  return described_tensors_text(names);
+}
+
+class Union {
+ public:
+  void add(const RankFile& file, Words words) {
+    for (auto& [key, value] : words) {
+      if (is_of_file(key)) continue;
+      if (is_type(file, key, value)) {
+        out_.types.emplace(key, std::move(value));
+      } else {
+        add(key, std::move(value));
+      }
+    }
+  }
+  StatedWords take() {
+    if (bytes_ > kMostWordBytes) {
+      out_.header.clear();
+      ambiguous_.clear();
+      out_.refused = std::to_string(bytes_) + " bytes of metadata; the limit is " +
+                     std::to_string(kMostWordBytes);
+    }
+    for (const std::string& key : ambiguous_) out_.header.erase(key);
+    out_.ambiguous.assign(ambiguous_.begin(), ambiguous_.end());
+    return std::move(out_);
+  }
+
+ private:
+  void add(const std::string& key, std::string value) {
+    if (bytes_ > kMostWordBytes) return;
+    const auto found = out_.header.find(key);
+    if (found == out_.header.end()) {
+      bytes_ += key.size() + value.size();
+      out_.header.emplace(key, std::move(value));
+      return;
+    }
+    if (found->second == value) return;
+    auto names = described_tensors(key, found->second);
+    auto more = described_tensors(key, value);
+    if (names && more) {
+      bytes_ += value.size();
+      found->second = joined_lists(*std::move(names), *std::move(more));
+    } else {
+      ambiguous_.insert(key);
+    }
+  }
+
+  StatedWords out_;
+  std::set<std::string> ambiguous_;
+  std::size_t bytes_ = 0;
+};
+
+/// The members of metadata in an index that names any of the files.
+std::vector<std::pair<std::string, std::string>> words_of_index(const fs::path& index,
+                                                                const std::set<std::string>& files,
+                                                                const SourceTreePtr& tree) {
+  std::vector<std::pair<std::string, std::string>> words;
+  bool names_files = false;
+  const std::string text = read_small_file(index, kMaxIndexBytes, tree);
+  JsonReader reader(text);
+  reader.require(JsonKind::kObject);
+  reader.enter();
+  while (reader.next()) {
+    const bool is_map = reader.key() == "weight_map";
+    if ((!is_map && reader.key() != "metadata") || reader.kind() != JsonKind::kObject) continue;
+    reader.enter();
+    while (reader.next()) {
+      if (is_map) {
+        names_files = names_files || (reader.kind() == JsonKind::kText &&
+                                      files.contains(std::string(reader.text())));
+      } else if (reader.key() != "total_size") {
+        std::string key(reader.key());
+        JsonWriter value({.between = ", ", .after_key = ": "});
+        copy_json(reader, value);
+        words.emplace_back(std::move(key), value.take());
+      }
+    }
+  }
+  if (!names_files) words.clear();
+  return words;
+}
+
+/// The indexes that a set may have been read by: the one that the user named, or those that lie
+/// beside its files.
+std::vector<fs::path> indexes_of(const CheckpointSet& set, const SourceTreePtr& tree) {
+  const fs::path& root = set.root();
+  if (is_index_name(root.filename().string())) return {root};
+  const fs::path directory = set.files().front().path.parent_path();
+  // A file that was named is read alone.
+  if (set.files().front().path == root) return {};
+  std::vector<fs::path> indexes;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (entry.is_regular && is_index_name(entry.name)) indexes.push_back(directory / entry.name);
+  }
+  return indexes;
+}
+
+void read_index_words(const CheckpointSet& set, const SourceTreePtr& tree, StatedWords& out) {
+  std::set<std::string> names;
+  for (const RankFile& file : set.files()) names.insert(file.path.filename().string());
+  for (const fs::path& index : indexes_of(set, tree)) {
+    try {
+      out.index = words_of_index(index, names, tree);
+    } catch (const Error& error) {
+      // Whoever needs it says what is wrong with it.
+      if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kChanged) throw;
+    }
+    if (!out.index.empty()) return;
+  }
+}
+
+}  // namespace
+
+StatedWords read_stated_words(const CheckpointSet& set, const SourceTreePtr& tree) {
+  const std::vector<const RankFile*> files = files_with_headers(set);
+  // Each file may repeat all words.
+  constexpr std::size_t kAtOnce = kRequestsAtOnce;
+  Union all;
+  for (std::size_t first = 0; first < files.size(); first += kAtOnce) {
+    std::vector<Words> words(std::min(kAtOnce, files.size() - first));
+    parallel_for(
+        words.size(), [&](std::size_t i) { words[i] = words_of(*files[first + i]); },
+        files.front()->source->is_far() ? kAtOnce : 0);
+    for (std::size_t i = 0; i < words.size(); ++i) all.add(*files[first + i], std::move(words[i]));
+  }
+  StatedWords out = all.take();
+  if (set.files().front().rank == Rank() && set.files().back().rank == Rank()) {
+    read_index_words(set, tree, out);
+  }
+  return out;
+}
+
+std::optional<std::vector<std::string>> described_tensors(const std::string& key,
+                                                          const std::string& value) {
+  if (key != kDescribedTensors) return std::nullopt;
+  const auto document = JsonDocument::parse(value);
+  if (!document || !document->value().is_list()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const JsonValue name : document->value()) {
+    if (!name.text()) return std::nullopt;
+    names.emplace_back(*name.text());
+  }
+  return names;
+}
+
+std::string described_tensors_text(const std::vector<std::string>& names) {
+  JsonWriter writer({.between = ", ", .text = JsonText::kAscii});
+  writer.texts(names);
+  return writer.take();
+}
+
+bool states_class(const std::string& value) {
+  if (!value.starts_with('{')) return false;
+  const auto document = JsonDocument::parse(value);
+  return document && document->value().is_object() && document->value().find("_type");
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/hf/shown_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+
+namespace reshardfs::shown_config_tests {
+namespace {
+
+TEST(ShownConfig, LeavesTheRestOfAConfigurationAsItIs) {
+  EXPECT_EQ(
+      edited_config(R"({"b": 1e-06, "quantization_config": {"x": [1]}, "a": [1, "é"], "c": null})",
+                    {true}),
+      "{\n  \"b\": 1e-06,\n  \"a\": [\n    1,\n    \"é\"\n  ],\n  \"c\": null\n}\n");
+  test::expect_error(ErrorKind::kBadInput, {"an object"}, [] { edited_config("[1]", {true}); });
+}
+
+TEST(ShownConfig, StatesTheTypeWhereverOneIsStated) {
+  const std::string text =
+      R"({"torch_dtype":"float32","dtype":null,"text_config":{"dtype":"torch.float16"},)"
+      R"("quantization_config":{"dtype":"float32"},"list":[{"dtype":"half"}],"other":"float32"})";
+  EXPECT_THAT(stated_types(JsonDocument::parse(text)->value()),
+              testing::ElementsAre("float32", "float16"));
+  const std::string edited = edited_config(text, {false, "bfloat16"});
+  const auto document = JsonDocument::parse(edited);
+  ASSERT_TRUE(document);
+  EXPECT_THAT(stated_types(document->value()), testing::ElementsAre("bfloat16", "bfloat16"));
+  EXPECT_NE(edited.find("\"torch.bfloat16\""), std::string::npos);
+  EXPECT_TRUE(document->value().find("dtype")->is_null());
+  EXPECT_EQ(document->value().find("quantization_config")->find("dtype")->text(), "float32");
+  EXPECT_EQ(document->value().find("other")->text(), "float32");
+  EXPECT_EQ(edited_config(edited, {true, "float32"}).find("quantization_config"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace reshardfs::shown_config_tests
