@@ -5,13 +5,15 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "base/process/free_memory.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
 #include "base/text/url_path.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
-#include "conversion/source_file.h"
 #include "conversion/source_opening.h"
 #include "daemon/outage.h"
 #include "fuse/event_log.h"
@@ -59,11 +61,12 @@ std::string series_of(const ConversionOptions& options) {
 }
 
 std::string step_contents(const Conversion& conversion) {
-  std::string facts;
+  std::set<std::string> facts;
   for (const ConversionSource& source : conversion.source_files()) {
-    facts += source_file_facts(source, source.path.string()) + "\n";
+    facts.insert(fmt::format("{} {} {} {} {}\n", source.path.filename().string(), source.bytes,
+                             source.mtime_ns, source.ctime_ns, source.inode));
   }
-  return short_sum(facts);
+  return short_sum(fmt::format("{}", fmt::join(facts, "")));
 }
 
 CompleteSteps::CompleteSteps(ConversionOptions options, std::optional<RankRange> ranks)
