@@ -154,7 +154,12 @@ class Misspelt(Answers):
         self.mount_answer([*strategies, "-o", "allow_oter"], "there is no mount option "
                           "'allow_oter'; did you mean 'allow_other'?")
         self.mount_answer([*strategies, "-o", "ro,foo"], "there is no mount option 'foo'; -o takes words of "
-                          "mount(8) and FUSE, and long options as key=value")
+                          "mount(8) and FUSE, and long options as key=value; values with commas stand in a "
+                          "file, config=FILE")
+        for given, name, word in (("dst_strategy=tp=2,pp=1", "dst-strategy", "pp=1"),
+                                  ("views=ranks,merged,ro", "views", "merged")):
+            self.mount_answer(["-o", given], f"'{word}' is no mount option: a comma ends the value of {name}; set "
+                              f"{name} in a file of options, and name it with config=FILE")
         self.mount_answer(["-o", "src_stratgy=x"], "there is no mount option 'src_stratgy'; did you "
                           "mean 'src-strategy'?")
 

@@ -355,6 +355,18 @@ class Fstab(unittest.TestCase):
                 self.assertEqual(found["status"], "failed")
                 self.assertRegex(found["message"], r"^\d+ lines? (is|are) no entry of fstab\(5\), from line \d+ on$")
 
+    def test_prints_no_secret(self) -> None:
+        with scratch() as directory:
+            fstab = directory / "fstab"
+            fstab.write_text("".join(f"{source} {directory}/mnt reshardfs {options} 0 0\n" for source, options in (
+                ("http://127.0.0.1:9/m.safetensors?X-Amz-Signature=SECRET", "defaults"),
+                ("http://user:SECRET@127.0.0.1:9/m.safetensors", "nofail"),
+                ("/nowhere", "nofail,src_strategy=http://127.0.0.1:9/s.ckpt?signature=SECRET"))))
+            for words in ((), ("--json",)):
+                result = run("doctor", "--fstab", fstab, "--timeout", "5", *words)
+                self.assertIn("127.0.0.1:9/m.safetensors", result.stdout)
+                self.assertNotIn("SECRET", result.stdout + result.stderr)
+
     def test_none_of_ours(self) -> None:
         with scratch() as directory:
             (directory / "fstab").write_text("UUID=1 / ext4 defaults 0 1\n")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mounted import Settings, mounted, run, run_unittests, wait_until
+from mounted import NOBODY, Settings, mounted, run, run_unittests, wait_until
 from object_store import object_store
 from remote_tests import MANY, SMALL, Remote
 from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric
@@ -130,6 +130,21 @@ class Cache(Remote):
         file.write_text("")
         self.refused(str(file), options=("--cache-dir", str(file)))
         self.refused("too small", options=("--cache-dir", str(self.cache), "--cache-size", "1MiB"))
+
+
+    def test_a_directory_that_somebody_else_has_taken_is_left_out(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can make what belongs to others")
+        self.cache.mkdir(exist_ok=True)
+        self.cache.chmod(0o1777)
+        taken = self.cache / "reshardfs-0"
+        for make in (taken.mkdir, taken.touch, lambda: taken.symlink_to("/tmp")):
+            make()
+            os.lchown(taken, NOBODY, NOBODY)
+            result = run("inspect", self.made.source, "--cache-dir", self.cache)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertRegex(result.stderr, rf"^reshardfs: warning: no cache is used: {taken}: .*\n$")
+            taken.rmdir() if taken.is_dir() and not taken.is_symlink() else taken.unlink()
 
 
 @contextlib.contextmanager

@@ -69,8 +69,7 @@ void require_no_comma(const Given& given, const std::string& word) {
   if (!goes_on(*option, value, word)) return;
   throw Error(ErrorKind::kUsage, "'" + printable(word) + "' is no mount option: a comma ends " +
                                      "the value of " + option->name)
-      .hint("write '" + option->name + " = \"" + printable(value) + "," + printable(word) +
-            "\"' in a file of options, and name it with config=FILE");
+      .hint("set " + option->name + " in a file of options, and name it with config=FILE");
 }
 
 void add_mount_word(const std::string& word, Given& given) {
