@@ -20,6 +20,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/installed_maps.h"
+#include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
@@ -77,7 +78,9 @@ Met meet(const MapCommandArguments& arguments, SourceOpening& opening) {
   warn(set.warnings());
   warn(warnings_of(set.completeness()));
   const SourceTableResult opened = opening.lay_out_unread({});
+  compare_mapped_ranks(*opened.table, opening.maps(), arguments.source.replicas);
   warn(opened.unmatched);
+  warn(opened.table->catalogue().warnings());
   Met met;
   met.table = opened.table;
   met.tensors = full_tensors(*met.table, arguments.source.state_prefixes);
@@ -249,8 +252,9 @@ int run_map_list(const Given& given) {
   if (list.empty()) {
     throw Error(ErrorKind::kMissing, "no model map is installed")
         .in_file(installed_maps_directory().string())
-        .hint("the maps belong beside the program, in share/reshardfs/maps: install the whole "
-              "package, or name a map's file");
+        .hint(
+            "the maps belong beside the program, in share/reshardfs/maps: install the whole "
+            "package, or name a map's file");
   }
   if (!text.empty()) text.pop_back();
   given.flag("json") ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})

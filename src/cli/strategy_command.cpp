@@ -21,6 +21,7 @@
 #include "cli/words/source_request.h"
 #include "cli/write_file.h"
 #include "conversion/conversion_tables.h"
+#include "conversion/mapped_ranks.h"
 #include "conversion/named_strategy.h"
 #include "conversion/source_opening.h"
 #include "plan/source/recorded_strategy.h"
@@ -176,8 +177,10 @@ int check_shown(const StrategyArguments& arguments) {
   const NameMap names;
   MappedSourceOptions mapped = opening.mapped_options();
   mapped.compares_ranks = false;
+  const SourceTableResult opened = opening.lay_out_unread({});
+  compare_mapped_ranks(*opened.table, opening.maps(), arguments.request.replicas);
   const ModelMaps::Result shown =
-      opening.maps().apply(opening.lay_out_unread({}).table, {&destination, &names}, mapped);
+      opening.maps().apply(opened.table, {&destination, &names}, mapped);
   std::vector<NamedShape> tensors;
   for (const SourceParameter& parameter : shown.table->parameters()) {
     tensors.push_back({parameter.name, parameter.grid->full_shape()});

@@ -99,6 +99,8 @@ class SlicesUnderMaps(PartsTest):
             with self.subTest(maps[1]):
                 self.assert_named(SLICES, *maps, commands=("inspect", "plan", "export", "diff", "hash", "cat", "mount"))
         self.assertEqual(run("verify", self.source).code, 1)
+        checked = run("map", "check", self.model[1], "--source", self.source, *self.model[2:])
+        self.assertEqual((checked.code, SLICES in checked.stderr), (2, True), checked.stderr)
 
     def test_no_option_is_a_strategy(self) -> None:
         for more in (("--src-strategy", "none"), ("--weights-only",), ("--replicas", "same"),
