@@ -16,7 +16,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kStep = "step";
+constexpr std::string_view kStepKey = "step";
 
 template <typename T>
 std::optional<std::int64_t> whole_number(std::span<const std::byte> bytes) {
@@ -51,7 +51,7 @@ void add_text(const PickleTree& tree, PickleValue dict, std::string_view key, Sa
 void add_steps(const TorchArchive& archive, PickleValue optimizer, ZeroSteps& steps) {
   const PickleTree& tree = archive.tree();
   const auto add = [&](std::size_t group, PickleValue states) {
-    if (const auto step = saved_number(archive, tree.find(states, kStep))) {
+    if (const auto step = saved_number(archive, tree.find(states, kStepKey))) {
       steps.insert_or_assign(group, *step);
     }
   };

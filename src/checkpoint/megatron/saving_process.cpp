@@ -11,7 +11,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kBringAllRanks = "bring the files of all ranks from one save";
+constexpr const char* kFromOneSave = "bring the files of all ranks from one save";
 
 /// Empty: the process fits its place.
 std::string misplaced(const SavingProcess& process, const MegatronSizes& sizes) {
@@ -41,7 +41,7 @@ void require_places(const std::vector<SavingProcess>& processes, const MegatronS
                 "'" + printable(known->second->directory) + "' and '" +
                     printable(process.directory) + "' were both saved by process " +
                     std::to_string(process.number) + ": one is a copy of the other")
-        .hint(kBringAllRanks);
+        .hint(kFromOneSave);
   }
   for (const SavingProcess& process : processes) {
     std::string has = misplaced(process, sizes);
@@ -55,7 +55,7 @@ void require_places(const std::vector<SavingProcess>& processes, const MegatronS
                                           "' was saved by process " +
                                           std::to_string(process.number) + ", which has " + has +
                                           ": directories were exchanged")
-        .hint(kBringAllRanks);
+        .hint(kFromOneSave);
   }
 }
 
