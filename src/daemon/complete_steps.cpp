@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/sha256.h"
 #include "base/text/url_path.h"
+#include "checkpoint/recognition.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
 #include "conversion/source_opening.h"
@@ -97,7 +98,7 @@ StepTree::Listing CompleteSteps::list(const std::set<std::string>& open) {
     doubted.swap(doubted_);
   }
   const Clock::time_point deadline = Clock::now() + kTime;
-  Judgements before = std::exchange(judged_, {});
+  std::set<std::string> present;
   newer_is_whole_ = false;
   obstacle_.clear();
   StepTree::Listing listing;
@@ -105,8 +106,8 @@ StepTree::Listing CompleteSteps::list(const std::set<std::string>& open) {
   bool has_begun = begin.empty();
   for (std::size_t i = steps.size(); i-- > 0;) {
     const StepInfo& step = steps[i];
-    const auto old = before.find(step.name);
-    Judgement known = old == before.end() ? Judgement() : std::move(old->second);
+    present.insert(step.name);
+    Judgement& known = judged_[step.name];
     if (doubted.contains(step.name)) {
       known.is_known = false;
       known.is_doubted = true;
@@ -121,8 +122,8 @@ StepTree::Listing CompleteSteps::list(const std::set<std::string>& open) {
     }
     newer_is_whole_ = newer_is_whole_ || known.is_whole;
     if (known.is_whole) listing.steps.push_back({step.name, known.contents});
-    judged_.emplace(step.name, std::move(known));
   }
+  std::erase_if(judged_, [&](const auto& judged) { return !present.contains(judged.first); });
   std::reverse(listing.steps.begin(), listing.steps.end());
   return listing;
 }
@@ -179,16 +180,18 @@ std::string CompleteSteps::contents_of(const StepInfo& step, bool in_run) const 
 void CompleteSteps::judge(const StepInfo& step, Judgement& known) {
   const Clock::time_point begin = Clock::now();
   const bool was_whole = known.is_whole;
-  known.is_known = true;
-  known.is_whole = true;
-  known.contents.clear();
+  known.is_known = false;  // until it has been found out
   try {
     known.contents = contents_of(step, known.is_doubted);
+    known.is_known = known.is_whole = true;
     known.is_told = known.is_warned = false;
   } catch (const Error& error) {
     const bool is_of_step = is_of_source(error, options_.source.path);
-    known.is_whole = !is_of_step || (was_whole && error.kind() == ErrorKind::kIo);
-    if (error.kind() == ErrorKind::kIo || known.deep.empty()) known.is_known = false;
+    const bool is_outage = error.kind() == ErrorKind::kIo;
+    known.contents.clear();
+    known.is_whole = !is_of_step || (was_whole && is_outage);
+    // Without stamps, nothing tells when the step has changed.
+    known.is_known = !is_outage && !known.deep.empty();
     if (!known.is_known) known.next_at = begin + kRetryAfter;
     if (!known.is_whole) tell(step, error, known);
   }
@@ -196,21 +199,23 @@ void CompleteSteps::judge(const StepInfo& step, Judgement& known) {
   known.next_at = std::max(known.next_at, Clock::now() + kRest * (Clock::now() - begin));
 }
 
-/// A step that is being written is no news; that one stays behind is.
+/// A step that is being written is no news, nor is a directory that has no checkpoint; a checkpoint
+/// that stays behind is.
 void CompleteSteps::tell(const StepInfo& step, const Error& error, Judgement& known) {
   if (obstacle_.empty()) obstacle_ = "step " + step.name + ": " + error.what();
+  const bool has_any = step.places.size() != 1 || is_checkpoint(step.places.front());
   const auto missing = ranks_ ? ranks_without(step, *ranks_) : std::vector<Rank>();
-  if (newer_is_whole_ && !known.is_warned) {
+  if (newer_is_whole_ && has_any && !known.is_warned) {
     log_warning(LogEvent::kStepIncomplete, "step {} is not shown: {}", step.name, error.what());
-  } else if (!newer_is_whole_ && !known.is_told && !missing.empty()) {
+  } else if (!known.is_told && !known.is_warned && !missing.empty()) {
     log_info(LogEvent::kStepIncomplete,
              "step {} is not shown yet, because {} of the source strategy {} no file of it: {}",
              step.name, rank_words(missing), missing.size() == 1 ? "has" : "have", error.what());
-  } else if (!newer_is_whole_ && !known.is_told) {
+  } else if (!known.is_told && !known.is_warned) {
     log_info(LogEvent::kStepIncomplete, "step {} is not shown yet: {}", step.name, error.what());
   }
   known.is_told = true;
-  known.is_warned = known.is_warned || newer_is_whole_;
+  known.is_warned = known.is_warned || (newer_is_whole_ && has_any);
 }
 
 }  // namespace reshardfs
