@@ -25,8 +25,6 @@ namespace reshardfs {
 
 namespace {
 
-using Clock = CompleteSteps::Clock;
-
 /// How many of the newest steps are examined closely in any case.
 constexpr std::size_t kNewest = 16;
 /// For how long list() examines and opens steps.

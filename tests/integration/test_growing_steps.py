@@ -60,7 +60,7 @@ def one_archive(directory: Path, step: int) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a job saves a step, and which of its files it has written when it is looked at: whole ones, and one in part."""
+    """How a job saves a step, and which of its files it has written when it is looked at: some, and one in part."""
     write: Callable[[Path, int], None]
     whole: tuple[str, ...] = ()
     part: str = ""

@@ -27,7 +27,7 @@ void add(Sha256& sum, const std::string& text) {
   sum.update(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
 }
 
-std::vector<DirectoryEntry> entries_of(const fs::path& directory) {
+std::vector<DirectoryEntry> entries_if_there(const fs::path& directory) {
   try {
     return list_directory(directory);
   } catch (const Error& error) {
@@ -37,7 +37,7 @@ std::vector<DirectoryEntry> entries_of(const fs::path& directory) {
 }
 
 void add_below(const fs::path& directory, int levels, Sha256& sum) {
-  for (const DirectoryEntry& entry : entries_of(directory)) {
+  for (const DirectoryEntry& entry : entries_if_there(directory)) {
     const fs::path path = directory / entry.name;
     add(sum, entry.name);
     add(sum, path_stamp(path));
