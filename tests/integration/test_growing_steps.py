@@ -73,6 +73,7 @@ KINDS = {
     "nothing but a directory": Kind(one_file),
     "an index first": Kind(indexed, (INDEX, "model-00001-of-00003.safetensors")),
     "files that count each other": Kind(counted, ("model-00001-of-00003.safetensors",)),
+    "the first of two files": Kind(meta, ("consolidated.00.pth",)),
     "a release without its sizes": Kind(meta, ("consolidated.00.pth", "consolidated.01.pth")),
     "a table first": Kind(table, (".metadata", "__0_0.distcp"), "__1_0.distcp", "step-{}"),
 }
