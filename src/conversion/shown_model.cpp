@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "reshardfs/error.h"
+
+#include "base/text/url_path.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/whole/stated_words.h"
 #include "storage/local/directory.h"
@@ -17,7 +20,12 @@ std::filesystem::path config_beside_files(const CheckpointSet& set, const Source
   for (; directory != set.root() && is_inside_by_name(directory, set.root());
        directory = directory.parent_path()) {
     const std::filesystem::path config = config_of(directory, {});
-    if (path_kind(config, tree) == PathKind::kOther) return config;
+    try {
+      if (path_kind(config, tree) == PathKind::kOther) return config;
+    } catch (const Error&) {
+      if (!is_url(config)) throw;
+      return {};  // a server need not tell
+    }
   }
   return {};
 }

@@ -13,7 +13,9 @@
 #include "base/json/json_value.h"
 #include "base/process/parallel.h"
 #include "base/text/file_name.h"
+#include "base/text/url_path.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/whole/counted_name.h"
 #include "format/safetensors/safetensors.h"
 #include "storage/local/directory.h"
 
@@ -148,6 +150,15 @@ std::vector<std::pair<std::string, std::string>> words_of_index(const fs::path& 
   return words;
 }
 
+/// Whether an index may name the files. On a server, a single file need not have any: its directory
+/// is not listed then, which the server may refuse.
+bool may_have_index(const std::vector<RankFile>& files) {
+  const fs::path& path = files.front().path;
+  const std::string name = path.filename().string();
+  const bool is_of_hub = name.ends_with(".safetensors") || name.ends_with(".bin");
+  return is_of_hub && (!is_url(path) || files.size() > 1 || parse_counted_name(name));
+}
+
 /// The indexes that a set may have been read by: the one that the user named, or those that lie
 /// beside its files.
 std::vector<fs::path> indexes_of(const CheckpointSet& set, const SourceTreePtr& tree) {
@@ -155,7 +166,7 @@ std::vector<fs::path> indexes_of(const CheckpointSet& set, const SourceTreePtr& 
   if (is_index_name(root.filename().string())) return {root};
   const fs::path directory = set.files().front().path.parent_path();
   // A file that was named is read alone.
-  if (set.files().front().path == root) return {};
+  if (set.files().front().path == root || !may_have_index(set.files())) return {};
   std::vector<fs::path> indexes;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (entry.is_regular && is_index_name(entry.name)) indexes.push_back(directory / entry.name);
