@@ -41,7 +41,7 @@ class BesideTest(unittest.TestCase):
         directory = self.root / name
         write_safetensors(directory / "model.safetensors", tensors or model(),
                           TORCHAO | OTHERS | OF_FILE if metadata is None else metadata)
-        (directory / "config.json").write_text(json.dumps({"model_type": "llama"} | config))
+        (directory / "config.json").write_text(json.dumps({"model_type": "gecko"} | config))
         return directory
 
     def sharded(self, metadata: dict[str, object]) -> Path:
@@ -199,7 +199,7 @@ class Config(BesideTest):
         source = self.source({"format": "pt"}, tensors={"w": ones(4), "v": ones(2)}, torch_dtype="torch.float32",
                              text_config=inner, torch_type="float32")
         out, result = self.exported(source, "--views", "hf", "--cast", "fp32->bf16")
-        self.assertEqual(self.config(out), {"model_type": "llama", "torch_dtype": "torch.bfloat16",
+        self.assertEqual(self.config(out), {"model_type": "gecko", "torch_dtype": "torch.bfloat16",
                                             "text_config": inner | {"dtype": "bfloat16"}, "torch_type": "float32"})
         self.assertEqual(result.stderr.count("dtype"), 0, result.stderr)
         out, result = self.exported(source, "--views", "hf", "--cast", "w:fp32->bf16")
