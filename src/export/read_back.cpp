@@ -115,14 +115,14 @@ fs::path directory_of(const fs::path& file) {
 }
 
 /// What a directory is read as.
-struct Reading {
+struct FilesRead {
   std::set<std::string> files{};  ///< relative to the root
   std::optional<Error> error{};
 };
 
-Reading reading_of(const fs::path& root, const std::string& below, const ComingFiles& files,
+FilesRead reading_of(const fs::path& root, const std::string& below, const ComingFiles& files,
                    bool has_others) {
-  Reading reading;
+  FilesRead reading;
   CheckpointOptions options;
   options.listed = std::make_shared<const ComingTree>(root, files, has_others);
   try {
@@ -147,8 +147,8 @@ std::vector<std::string> foreign_in(const std::set<std::string>& read, const Com
 /// @param below the directory that will be read, in the root; empty: the root.
 void require_own_files(const fs::path& root, const std::string& below, const ComingFiles& coming) {
   const fs::path directory = below.empty() ? root : root / below;
-  const Reading alone = reading_of(root, below, coming, /*has_others=*/false);
-  const Reading all = reading_of(root, below, coming, /*has_others=*/true);
+  const FilesRead alone = reading_of(root, below, coming, /*has_others=*/false);
+  const FilesRead all = reading_of(root, below, coming, /*has_others=*/true);
   const std::vector<std::string> foreign = foreign_in(all.files, coming);
   const bool is_beside = std::any_of(foreign.begin(), foreign.end(), [&](const fs::path& path) {
     return std::any_of(coming.written.begin(), coming.written.end(), [&](const auto& file) {
@@ -219,7 +219,7 @@ std::optional<std::string> require_not_hidden(const fs::path& path, const Virtua
   const std::string name = path.filename().string();
   const fs::path directory = directory_of(path);
   const ComingFiles coming{{{name, &file}}, {}, {}};
-  const Reading all = reading_of(directory, "", coming, /*has_others=*/true);
+  const FilesRead all = reading_of(directory, "", coming, /*has_others=*/true);
   if (all.error) require_no_index(path, *all.error);
   if (all.files.empty() || all.files.contains(name)) return std::nullopt;
   const std::vector<std::string> foreign = foreign_in(all.files, coming);

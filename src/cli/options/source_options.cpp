@@ -10,7 +10,7 @@ using namespace commands;
 /// All that read a set, and all that lay out its parameters.
 constexpr Commands kLaidOut =
     kConversions | kVerify | kInspect | kMapCheck | kMapShow | kStrategyConvert;
-constexpr Commands kSets = kLaidOut | kStrategyCheck | kStrategyGuess;
+constexpr Commands kSources = kLaidOut | kStrategyCheck | kStrategyGuess;
 constexpr Commands kStrategies = kStrategyShow | kStrategyMerge;
 
 std::vector<Option> strategy_rows() {
@@ -49,19 +49,19 @@ std::vector<Option> place_rows() {
        .type = "PATTERN",
        .help = "Where the source files are, e.g. 'rank_{rank}/*-{step}.ckpt'; by default, "
                "directories rank_N, nodeN and ckpt_N and files *_rank_N* are found",
-       .commands = kSets},
+       .commands = kSources},
       {.name = "src-prefix",
        .takes = Takes::kText,
        .type = "PREFIX",
        .help = "Which of several runs or models in one directory to read: what the names of its "
                "files begin with, as inspect lists it",
-       .commands = kSets | kStrategies},
+       .commands = kSources | kStrategies},
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
        .help = "Take only what is saved below this key, by its names behind it, e.g. 'model' or "
                "'state_dict' of a file of torch.save, or 'module' in front of all names",
-       .commands = kSets},
+       .commands = kSources},
       {.name = "step",
        .takes = Takes::kText,
        .type = "STEP|latest|all",
@@ -74,7 +74,7 @@ std::vector<Option> place_rows() {
        .type = "STEP|latest",
        .help = "The step to read, as inspect lists it (e.g. 9_50)",
        .fallback = "latest",
-       .commands = kSets & ~kMount},
+       .commands = kSources & ~kMount},
   };
 }
 
@@ -84,7 +84,7 @@ std::vector<Option> reading_rows() {
        .help =
            "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
            "the scales out",
-       .commands = kSets},
+       .commands = kSources},
       {.name = "rename",
        .takes = Takes::kTexts,
        .type = "OLD=NEW",
@@ -121,24 +121,24 @@ std::vector<Option> reading_rows() {
        .commands = kLaidOut},
       {.name = "check-crc",
        .help = "Check the CRCs of the source files before anything else",
-       .commands = (kSets & ~kVerify) | kDiff},
+       .commands = (kSources & ~kVerify) | kDiff},
       {.name = "check-crc",
        .help = "Check the CRCs of the files before anything else, too; they are always checked",
        .commands = kVerify},
-      {.name = "no-symlinks", .help = "Refuse symbolic links below the source", .commands = kSets},
+      {.name = "no-symlinks", .help = "Refuse symbolic links below the source", .commands = kSources},
       {.name = "no-symlinks", .help = "Refuse symbolic links below A and B", .commands = kDiff},
       {.name = "dec-key-file",
        .takes = Takes::kText,
        .type = "FILE",
        .help = "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits",
-       .commands = kSets},
+       .commands = kSources},
       {.name = "dec-mode",
        .takes = Takes::kText,
        .type = "AES-GCM|AES-CBC|SM4-CBC",
        .help = "Encryption mode of encrypted .ckpt files",
        .fallback = "AES-GCM",
        .choices = {"AES-GCM", "AES-CBC", "SM4-CBC"},
-       .commands = kSets},
+       .commands = kSources},
   };
 }
 
