@@ -113,7 +113,9 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
       .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
 }
 
-[[noreturn]] void refuse_several(const std::vector<FittingMap>& maps) {
+[[noreturn]] void refuse_several(std::vector<FittingMap> maps) {
+  std::sort(maps.begin(), maps.end(),
+            [](const FittingMap& a, const FittingMap& b) { return a.map < b.map; });
   std::string text = "--map auto: several installed maps take all names of the source: ";
   for (const FittingMap& map : maps) {
     text += (&map == &maps.front() ? "" : ", ") + map.map + " (shows " + printable(map.shows) + ")";

@@ -20,7 +20,9 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kJournalSuffix = "-blocks";
+/// In place of the end of the partial file's name.
+constexpr std::string_view kPartial = "-partial";
+constexpr const char* kJournal = "-blocks";
 /// More than a journal of a file of 64 TiB has.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
 constexpr std::size_t kSumDigits = 32;
@@ -50,7 +52,9 @@ std::optional<std::string> read_journal(int file) {
 }  // namespace
 
 std::string journal_name(const std::string& name) {
-  return partial_name(name) + kJournalSuffix;
+  std::string journal = partial_name(name);
+  journal.erase(journal.size() - kPartial.size());
+  return journal + kJournal;
 }
 
 BlockJournal::BlockJournal(Folder folder, const std::string& name, const Subject& subject,

@@ -15,7 +15,7 @@
 
 namespace reshardfs {
 
-/// The name of the journal beside a partial file: `.NAME.reshardfs-partial-blocks`.
+/// The name of the journal beside a partial file: `.NAME.reshardfs-blocks`.
 std::string journal_name(const std::string& name);
 
 /// Records which blocks of a partial file have been written, and their checksums, so that the next

@@ -173,7 +173,7 @@ class Killed(unittest.TestCase):
 
     def kill(self, target: Path, *options: str, number: signal.Signals = signal.SIGKILL) -> str:
         """While it writes. @returns what it said."""
-        journal = target.parent / f".{target.name}.reshardfs-partial-blocks"
+        journal = target.parent / f".{target.name}.reshardfs-blocks"
         process = start("export", self.root / "src", target, *self.words, *options)
         limit = time.monotonic() + COMMAND_SECONDS
         while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 20):
@@ -209,7 +209,7 @@ class Killed(unittest.TestCase):
 
     def test_two_at_once(self) -> None:
         out = self.enterContext(scratch())
-        journal = out / ".x.pt.reshardfs-partial-blocks"
+        journal = out / ".x.pt.reshardfs-blocks"
         process = start("export", self.root / "src", out / "x.pt", *self.words)
         limit = time.monotonic() + COMMAND_SECONDS
         while not journal.exists():

@@ -16,7 +16,7 @@ from make_large import make_large
 from mounted import COMMAND_SECONDS, one_line, run, run_unittests, scratch
 from web_server import Request, serving
 
-JOURNAL = ".checkpoint_0.ckpt.reshardfs-partial-blocks"
+JOURNAL = ".checkpoint_0.ckpt.reshardfs-blocks"
 PARTIAL = ".checkpoint_0.ckpt.reshardfs-partial"
 BLOCK = 64 << 10
 
