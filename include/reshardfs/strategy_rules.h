@@ -46,6 +46,10 @@ class RESHARDFS_EXPORT StrategyRules {
   /// @throws Error kBadInput with file and line, kMissing, kIo.
   static StrategyRules load(const std::filesystem::path& path,
                             const std::filesystem::path& linkless_root = {});
+  /// Rules that have been read.
+  /// @param file they came from, for messages.
+  /// @throws Error kBadInput with file and line.
+  static StrategyRules parse(const std::string& file, const std::string& text);
 
   StrategyRules(StrategyRules&&) noexcept;
   StrategyRules& operator=(StrategyRules&&) noexcept;

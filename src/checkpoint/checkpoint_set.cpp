@@ -28,6 +28,7 @@
 #include "checkpoint/torch/torch_rank_file.h"
 #include "checkpoint/whole/below_key.h"
 #include "checkpoint/whole/placed_names.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/local/open_file_limit.h"
@@ -373,6 +374,7 @@ void CheckpointSet::dequantize(const std::filesystem::path& path,
   } else if (path_kind(config) == PathKind::kDirectory) {
     config /= "config.json";
   }
+  if (!tree) tree = recording(nullptr, inputs_of(options.listed));
   reshardfs::dequantize(files_, catalogue_ && catalogue_->states_layouts(), config, tree);
   identity_ = std::nullopt;  // it names what the files have, not what is shown
 }

@@ -26,6 +26,7 @@
 #include "checkpoint/side_files.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -107,7 +108,8 @@ class Neighbours {
     });
     for (const DirectoryEntry& entry : entries_) {
       if (entry.name.starts_with('.') || is_own(entry)) continue;
-      if (entry.is_directory && !(entry.is_link && tree_)) look_at_directory(entry.name);
+      if (entry.is_directory && !(entry.is_link && refuses_links(tree_)))
+        look_at_directory(entry.name);
       if (entry.is_regular) look_at_file(entry.name);
     }
   }

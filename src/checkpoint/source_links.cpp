@@ -7,6 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/local/linkless_tree.h"
@@ -16,8 +17,9 @@
 namespace reshardfs {
 
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options) {
-  if (is_url(source) || options.listed) return listed_once(source, options).listed;
-  return options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+  if (is_url(source) || unrecorded(options.listed)) return listed_once(source, options).listed;
+  return recording(options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr,
+                   inputs_of(options.listed));
 }
 
 CheckpointOptions listed_once(const std::filesystem::path& source,

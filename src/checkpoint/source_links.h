@@ -15,7 +15,7 @@ namespace reshardfs {
 struct CheckpointOptions;
 
 /// The SourceTree with which the files of a source are opened; nullptr unless links are refused,
-/// the source is on a server, or the options have one.
+/// the source is on a server, or CheckpointOptions::listed is such a tree or records what is read.
 /// @param source a directory.
 /// @throws errors of the constructor of LinklessTree.
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options);

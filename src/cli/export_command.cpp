@@ -34,6 +34,7 @@
 #include "fuse/event_log.h"
 #include "report/text/text.h"
 #include "storage/location.h"
+#include "view/view.h"
 
 namespace reshardfs {
 namespace {
@@ -165,7 +166,8 @@ int run_export_to_file(const Given& given, OutputFormat format) {
   source.views = {ViewKind::kMerged};
   source.formats = {format};
   const Conversion conversion = open_conversion(source);
-  const std::string identity = conversion_identity(source, conversion.source_files());
+  const std::string identity =
+      conversion_identity(source, conversion.source_files(), ConversionAccess::inputs(conversion));
   const StopSignals signals;
   Progress progress;
   BlockEngineOptions engine = block_engine_options(workers_of(given), given.size("memory"));

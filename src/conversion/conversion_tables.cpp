@@ -26,6 +26,7 @@
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
 #include "conversion/shown_model.h"
+#include "conversion/sized_source.h"
 #include "conversion/source_opening.h"
 #include "conversion/source_words.h"
 #include "conversion/strategy_input.h"
@@ -247,17 +248,19 @@ std::string command_for_rules(const ConversionOptions& options) {
 struct StrategyInputs {
   StrategyInput source{std::nullopt};
   StrategyInput target{std::nullopt};
+  InputsPtr files{};
 };
 
 /// Both at once: of a million parameters each takes as long as the headers of the source.
-StrategyInputs read_inputs(const ConversionOptions& options) {
+StrategyInputs read_inputs(const ConversionOptions& options, InputsPtr files) {
   StrategyInputs inputs;
+  inputs.files = std::move(files);
   const auto read = [&](std::size_t i) {
     if (i == 0) {
-      inputs.source = SourceOpening::read_strategy(options.source);
+      inputs.source = SourceOpening::read_strategy(options.source, inputs.files);
     } else {
-      inputs.target =
-          StrategyInput(options.dst_strategy, options.dst_sizes, linkless_root(options.source));
+      inputs.target = StrategyInput(options.dst_strategy, options.dst_sizes,
+                                    linkless_root(options.source), inputs.files);
     }
   };
   parallel_for(2, read, options.source.strategy && options.dst_strategy ? 2 : 1);
@@ -268,13 +271,17 @@ StrategyInputs read_inputs(const ConversionOptions& options) {
 class Opening {
  public:
   /// Strategy files first: they are small, and a wrong one is the most likely mistake.
-  explicit Opening(const ConversionOptions& options) : Opening(options, read_inputs(options)) {}
+  explicit Opening(const ConversionOptions& options, InputsPtr inputs = std::make_shared<Inputs>())
+      : Opening(options, read_inputs(options, std::move(inputs))) {}
 
   Opening(const ConversionOptions& options, StrategyInputs inputs)
       : options_(options),
         target_input_(std::move(inputs.target)),
-        name_map_(options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)),
-        opening_(options.source, std::move(inputs.source)),
+        inputs_(std::move(inputs.files)),
+        name_map_(options.name_map.empty()
+                      ? NameMap()
+                      : NameMap::load(options.name_map, recording(nullptr, inputs_))),
+        opening_(options.source, std::move(inputs.source), inputs_),
         maps_(opening_.maps()) {
     target_input_.allow_unmatched(options.source.allow_unmatched);
   }
@@ -380,7 +387,10 @@ class Opening {
     append(tables_.notes, settled.notes);
   }
 
-  ConversionTables take() { return std::move(tables_); }
+  ConversionTables take() {
+    tables_.inputs = inputs_;
+    return std::move(tables_);
+  }
 
   Strategy target_strategy() {
     target_options_.names = filter_of(options_);
@@ -404,7 +414,9 @@ class Opening {
       return StrategyInput(sizes, options_.stage_layers).for_target(*source_, name_map_);
     }
     if (!family_) make_family();
-    return family_->strategy(tensors_of_family(), sizes);
+    Strategy made = family_->strategy(tensors_of_family(), sizes);
+    inputs_->add_derived("--dst-strategy " + sizes.text, sum_of(made));
+    return made;
   }
 
   /// Whether the source tells how sizes cut what is shown.
@@ -440,7 +452,7 @@ class Opening {
     if (name.empty()) return std::nullopt;
     const SourceParameter* const weight = source_->find(std::string(name));
     if (weight == nullptr || !weight->grid || !is_block_weight(weight->dtype)) return std::nullopt;
-    if (!block_) block_.emplace(read_block_shape(maps_.config_file(), nullptr));
+    if (!block_) block_.emplace(read_block_shape(maps_.config_file(), recording(nullptr, inputs_)));
     return ScaledWeight{weight->name, weight->grid->full_shape(), *block_};
   }
 
@@ -486,16 +498,18 @@ class Opening {
   void warn_of_kept_stages() {
     const Strategy* const strategy = target_->strategy() ? &*target_->strategy() : nullptr;
     const DerivedSizes& sizes = options_.dst_sizes;
-    if (sizes.empty() || sizes.pipeline || strategy == nullptr || strategy->stage_count() < 2) return;
-    tables_.warnings.push_back(
-        "--dst-strategy " + printable(sizes.text) + " keeps the source's " +
-        std::to_string(strategy->stage_count()) + " pipeline stages: " +
-        std::to_string(strategy->rank_count()) + " target ranks; with pp=1 there are " +
-        std::to_string(strategy->devices_per_stage()));
+    if (sizes.empty() || sizes.pipeline || strategy == nullptr || strategy->stage_count() < 2)
+      return;
+    tables_.warnings.push_back("--dst-strategy " + printable(sizes.text) + " keeps the source's " +
+                               std::to_string(strategy->stage_count()) +
+                               " pipeline stages: " + std::to_string(strategy->rank_count()) +
+                               " target ranks; with pp=1 there are " +
+                               std::to_string(strategy->devices_per_stage()));
   }
 
   const ConversionOptions& options_;
   StrategyInput target_input_;
+  const InputsPtr inputs_;
   NameMap name_map_;
   SourceOpening opening_;
   const ModelMaps& maps_;  ///< of opening_
@@ -538,11 +552,11 @@ Strategy target_strategy(const ConversionOptions& options) {
   return opening.target_strategy();
 }
 
-ConversionTables open_tables(const ConversionOptions& options) {
+ConversionTables open_tables(const ConversionOptions& options, InputsPtr inputs) {
   require_plain_prefix(options.prefix);
   check_output_options(options);
   check_stage_layers(options);
-  Opening opening(options);
+  Opening opening(options, std::move(inputs));
   opening.open_checkpoint();
   opening.open_source();
   opening.open_target();

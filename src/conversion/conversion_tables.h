@@ -15,6 +15,7 @@
 
 #include "checkpoint/checkpoint_set.h"
 #include "plan/target/target_table.h"
+#include "storage/inputs.h"
 #include "strategy/rules/rules_draft.h"
 
 namespace reshardfs {
@@ -47,6 +48,7 @@ struct ConversionTables {
   /// The formats of the rank files: options.formats, or the source's format.
   std::vector<OutputFormat> formats;
   ShownModel model;
+  InputsPtr inputs;                    ///< what was read beside the tensors
   std::vector<std::string> warnings;   ///< lines that the user should see
   std::vector<std::string> unmatched;  ///< the `warnings` about options that select nothing
   std::vector<std::string> notes;
@@ -54,7 +56,9 @@ struct ConversionTables {
 
 /// @throws Error kUsage if options contradict each other or the checkpoint; kMissing, kBadInput,
 ///         kUnsupported or kIo if a file cannot be read or a parameter cannot be laid out.
-ConversionTables open_tables(const ConversionOptions& options);
+/// @param inputs records what is read beside the tensors.
+ConversionTables open_tables(const ConversionOptions& options,
+                             InputsPtr inputs = std::make_shared<Inputs>());
 
 /// The rules that sizes for the target stand for, with blanks where nothing states how parameters
 /// are cut.

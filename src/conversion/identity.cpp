@@ -8,53 +8,27 @@
 
 #include "reshardfs/error.h"
 
-#include "base/blocks.h"
 #include "base/json/json_writer.h"
 #include "base/process/parallel.h"
-#include "base/sha256.h"
 #include "base/version.h"
-#include "conversion/model_maps.h"
+#include "conversion/named_inputs.h"
 #include "conversion/option_words.h"
 #include "conversion/source_file.h"
-#include "storage/byte_source.h"
-#include "storage/local/directory.h"
 #include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kSourceFiles = "source files";
+constexpr const char* kVersionKey = "version";
+constexpr const char* kInputs = "inputs";
+constexpr const char* kCompanions = "companions";
 constexpr const char* kOtherHint = "choose another directory, or use --force";
+constexpr const char* kForceHint =
+    "use --force, which compares existing files with the source, or choose another directory";
 constexpr const char* kCopyHint =
     "if it has the same bytes (a copy, a restored backup), use --force: it compares existing files "
     "with the source and rewrites only those that differ";
-
-void add_file(const fs::path& path, Sha256& hash) {
-  const ByteSourcePtr source = open_file(path);
-  for_each_block(*source, ByteRange::whole(source->size()),
-                 [&](std::span<const std::byte> bytes) { hash.update(bytes); });
-}
-
-/// A sum of a file, or of all files of a directory with their names.
-std::string content_of(const fs::path& path) {
-  Sha256 hash;
-  if (path_kind(path) != PathKind::kDirectory) {
-    add_file(path, hash);
-    return hash.finish();
-  }
-  for (const DirectoryEntry& entry : list_directory(path)) {
-    if (!entry.is_regular) continue;
-    hash.update(std::as_bytes(std::span(entry.name.c_str(), entry.name.size() + 1)));
-    add_file(path / entry.name, hash);
-  }
-  return hash.finish();
-}
-
-void write_content(JsonWriter& json, const char* key, const std::optional<fs::path>& path) {
-  json.member_or_null(key, path ? std::optional(content_of(*path)) : std::nullopt);
-}
 
 enum class Samples : std::uint8_t { kTaken, kNone };
 
@@ -71,12 +45,9 @@ void write_sources(JsonWriter& json, const ConversionOptions& options,
   json.close_list();
 }
 
-/// The files that maps are made of, and how these are used.
+/// How maps are used.
 void write_maps(JsonWriter& json, const ConversionOptions& options) {
   json.open_object("map");
-  json.texts("files", ModelMaps(options.source.maps, options.source.path,
-                                options.source.no_symlinks ? options.source.path : "")
-                          .digests());
   json.open_list("directions");
   for (const MapDirection direction : options.source.maps.directions) {
     json.number(static_cast<int>(direction));
@@ -94,28 +65,22 @@ void write_formats(JsonWriter& json, const ConversionOptions& options) {
   json.close_list();
 }
 
-void write_strategy(JsonWriter& json, const char* key, const std::optional<fs::path>& path,
-                    const DerivedSizes& sizes) {
-  sizes.empty() ? write_content(json, key, path) : json.member(key, sizes.text);
+/// What lays the parameters out, and names them, beside files.
+void write_layout(JsonWriter& json, const ConversionOptions& options) {
+  const SourceRequest& source = options.source;
+  json.member("src-strategy", source.sizes.text);
+  json.member("dst-strategy", options.dst_sizes.text);
+  json.member("stage-layers", to_text(options.stage_layers));
+  json.texts("src-join", source.join);
+  json.texts("rename", source.renames);
+  json.texts("drop", source.drops);
+  json.member("src-pattern", source.pattern);
+  source.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);
 }
 
-/// What lays the parameters out, and names them.
-void write_strategies(JsonWriter& json, const ConversionOptions& options) {
-  write_strategy(json, "src-strategy", options.source.strategy, options.source.sizes);
-  write_strategy(json, "dst-strategy", options.dst_strategy, options.dst_sizes);
-  // What was exported before there was the option goes on without it.
-  if (!options.stage_layers.empty()) json.member("stage-layers", to_text(options.stage_layers));
-  json.texts("src-join", options.source.join);
-  if (!options.source.renames.empty()) json.texts("rename", options.source.renames);
-  if (!options.source.drops.empty()) json.texts("drop", options.source.drops);
-  write_content(json, "name-map",
-                options.name_map.empty() ? std::nullopt : std::optional(options.name_map));
-  options.source.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);
-}
-
-/// All but the version and the source files.
+/// All but the version and the files.
 void write_options(JsonWriter& json, const ConversionOptions& options) {
-  write_strategies(json, options);
+  write_layout(json, options);
   json.texts("state-prefix", options.source.state_prefixes);
   json.member("prefix", options.prefix);
   json.member("unmatched", static_cast<int>(options.unmatched));
@@ -130,11 +95,10 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("dcp-release", static_cast<int>(options.dcp_release));
   json.texts("cast", options.casts);
   json.member("crc", options.append_crc);
-  // What was exported before there was the option goes on without it.
-  if (options.weights_only) json.member("weights-only", true);
-  if (!options.source.state_key.empty()) json.member("state-key", options.source.state_key);
-  if (options.source.dequantize) json.member("dequantize", true);
-  if (options.as_in_source) json.member("as-in-source", true);
+  json.member("weights-only", options.weights_only);
+  json.member("state-key", options.source.state_key);
+  json.member("dequantize", options.source.dequantize);
+  json.member("as-in-source", options.as_in_source);
 }
 
 /// The file of a list that has the path; nothing if there is none.
@@ -164,34 +128,48 @@ IdentityDifference difference_of_sources(const std::optional<JsonValue>& old,
 }  // namespace
 
 std::string conversion_identity(const ConversionOptions& options,
-                                const std::vector<ConversionSource>& sources) {
+                                const std::vector<ConversionSource>& sources,
+                                const std::vector<Input>& inputs) {
   JsonWriter json(kCompactJson);
   json.open_object();
-  json.member("version", kVersion);
+  json.member(kVersionKey, kVersion);
   write_sources(json, options, sources, Samples::kTaken);
+  write_inputs(json, kInputs, options, inputs);
   write_options(json, options);
   json.close_object();
   return json.take();
 }
 
 std::string mount_identity(const ConversionOptions& options,
-                           const std::vector<ConversionSource>& sources) {
+                           const std::vector<ConversionSource>& sources,
+                           const std::vector<Input>& inputs, const std::vector<Input>& companions) {
   JsonWriter json(kCompactJson);
   json.open_object();
   write_sources(json, options, sources, Samples::kNone);
+  write_inputs(json, kInputs, options, inputs);
+  write_options(json, options);
+  write_inputs(json, kCompanions, options, companions);
+  json.close_object();
+  return json.take();
+}
+
+std::string steps_identity(const ConversionOptions& options, const std::vector<Input>& inputs) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("steps", "all");
+  json.member("source", options.source.path.string());
+  write_inputs(json, kInputs, options, inputs);
   write_options(json, options);
   json.close_object();
   return json.take();
 }
 
-std::string steps_identity(const ConversionOptions& options) {
-  JsonWriter json(kCompactJson);
-  json.open_object();
-  json.member("steps", "all");
-  json.member("source", options.source.path.string());
-  write_options(json, options);
-  json.close_object();
-  return json.take();
+bool differ_in_companions_alone(const JsonValue& old, const JsonValue& now) {
+  if (!old.is_object() || old.size() != now.size() || old.is_same(now)) return false;
+  for (const JsonValue value : now) {
+    if (value.key() != kCompanions && !is_same_json(old.find(value.key()), value)) return false;
+  }
+  return true;
 }
 
 IdentityDifference identity_difference(const std::optional<JsonValue>& old, const JsonValue& now) {
@@ -199,6 +177,10 @@ IdentityDifference identity_difference(const std::optional<JsonValue>& old, cons
     const auto before = old && old->is_object() ? old->find(value.key()) : std::nullopt;
     if (is_same_json(before, value)) continue;
     if (value.key() == kSourceFiles) return difference_of_sources(before, value);
+    if (value.key() == kVersionKey)
+      return {"another version of reshardfs has written it", kForceHint};
+    const bool are_files = value.key() == kInputs || value.key() == kCompanions;
+    if (are_files && before) return {difference_of_inputs(*before, value), kOtherHint};
     return {"different: " + printable(std::string(value.key())), kOtherHint};
   }
   return {"different: more than is known", kOtherHint};

@@ -2,7 +2,6 @@
 #include "conversion/model_maps.h"
 
 #include <algorithm>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +10,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/sha256.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/ranks/discovery.h"
@@ -108,8 +106,11 @@ std::optional<std::filesystem::path> config_directory(const std::filesystem::pat
 }  // namespace
 
 ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
-                     std::filesystem::path linkless_root, const SourceTreePtr& listed)
-    : linkless_root_(std::move(linkless_root)), directions_(options.directions) {
+                     std::filesystem::path linkless_root, const SourceTreePtr& listed,
+                     InputsPtr inputs)
+    : linkless_root_(std::move(linkless_root)),
+      inputs_(std::move(inputs)),
+      directions_(options.directions) {
   for (const std::string& name : options.maps) maps_.push_back(load_map(name));
   if (directions_.empty()) directions_.assign(maps_.size(), MapDirection::kAuto);
   if (directions_.size() != maps_.size()) {
@@ -125,10 +126,9 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
   read_training(options.training_config, source, listed);
 }
 
-std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) {
-  std::string text = read_small_file(file, max_bytes, linkless_tree_of(linkless_root_, file));
-  digests_.push_back(sha256_of(std::as_bytes(std::span(text))));
-  return text;
+std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) const {
+  return read_small_file(file, max_bytes,
+                         recording(linkless_tree_of(linkless_root_, file), inputs_));
 }
 
 ModelMap ModelMaps::load_map(const std::string& name) {
@@ -182,9 +182,8 @@ void ModelMaps::read_params(const std::filesystem::path& source) {
 modelmap::ModelConfig ModelMaps::config_of_model() const {
   if (config_.is_read() || config_file_.empty()) return config_;
   try {
-    const std::string text = read_small_file(config_file_, modelmap::kMaxConfigBytes,
-                                             linkless_tree_of(linkless_root_, config_file_));
-    return modelmap::ModelConfig::parse(text, config_file_.string());
+    return modelmap::ModelConfig::parse(read_file(config_file_, modelmap::kMaxConfigBytes),
+                                        config_file_.string());
   } catch (Error& error) {
     throw error.in_file(config_file_.string());
   }

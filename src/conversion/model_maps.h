@@ -17,6 +17,7 @@
 #include "modelmap/model_map.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
+#include "storage/inputs.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -30,10 +31,12 @@ class ModelMaps {
   ///        the options name one.
   /// @param linkless_root as for Strategy::load().
   /// @param listed a server's list of the source's files; nullptr: there is none.
+  /// @param inputs gets the files that are read; nullptr: nothing is recorded.
   /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for an invalid variable, one
   ///         that no map uses, or a wrong number of directions.
   ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
-            std::filesystem::path linkless_root = {}, const SourceTreePtr& listed = nullptr);
+            std::filesystem::path linkless_root = {}, const SourceTreePtr& listed = nullptr,
+            InputsPtr inputs = nullptr);
 
   bool empty() const noexcept { return maps_.empty(); }
   std::size_t size() const noexcept { return maps_.size(); }
@@ -50,8 +53,6 @@ class ModelMaps {
   modelmap::ModelConfig config_of_model() const;
   /// Whether the user has named the config by its directory.
   bool has_model_directory() const noexcept { return has_model_directory_; }
-  /// SHA-256 of each file that was read, in that order, as hexadecimal digits.
-  const std::vector<std::string>& digests() const noexcept { return digests_; }
   /// Choices made, one line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -112,7 +113,7 @@ class ModelMaps {
 
  private:
   modelmap::ModelMap load_map(const std::string& name);
-  std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
+  std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes) const;
   void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source,
                    const SourceTreePtr& listed);
   void read_params(const std::filesystem::path& source);
@@ -136,6 +137,7 @@ class ModelMaps {
                         const Destination& destination, std::vector<std::string>& notes) const;
 
   std::filesystem::path linkless_root_;
+  InputsPtr inputs_;
   std::vector<modelmap::ModelMap> maps_;
   std::vector<MapDirection> directions_;  ///< of each map
   std::map<std::string, std::int64_t> variables_;
@@ -144,7 +146,6 @@ class ModelMaps {
   modelmap::TrainingConfig training_;
   std::filesystem::path config_file_;
   bool has_model_directory_ = false;
-  std::vector<std::string> digests_;
   std::vector<std::string> notes_;
 };
 

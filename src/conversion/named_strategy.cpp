@@ -4,13 +4,13 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/recognition.h"
+#include "strategy/files/strategy_file.h"
 
 namespace reshardfs {
 
-Strategy load_named_strategy(const std::filesystem::path& path,
-                             const std::filesystem::path& linkless_root) {
+Strategy load_named_strategy(const std::filesystem::path& path, const SourceTreePtr& tree) {
   try {
-    return Strategy::load(path, linkless_root);
+    return load_strategy(path, tree);
   } catch (const Error& error) {
     const bool is_content =
         error.kind() == ErrorKind::kBadInput || error.kind() == ErrorKind::kMissing;

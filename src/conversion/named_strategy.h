@@ -5,11 +5,13 @@
 
 #include "reshardfs/strategy.h"
 
+#include "storage/source_tree.h"
+
 namespace reshardfs {
 
-/// Strategy::load() of a path that a user has named, which may be a checkpoint instead.
-/// @throws Error kUsage if it is one; what Strategy::load() throws.
+/// load_strategy() of a path that a user has named, which may be a checkpoint instead.
+/// @throws Error kUsage if it is one; what load_strategy() throws.
 Strategy load_named_strategy(const std::filesystem::path& path,
-                             const std::filesystem::path& linkless_root = {});
+                             const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

@@ -6,12 +6,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "reshardfs/error.h"
 
 #include "base/known.h"
+#include "base/sha256.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "conversion/installed_maps.h"
@@ -196,6 +198,18 @@ class SizedSource {
 
 Strategy sized_source(const DerivedSizes& sizes, const CheckpointSet& set, const ModelMaps& maps) {
   return SizedSource(sizes, set, maps).strategy();
+}
+
+std::string sum_of(const Strategy& strategy) {
+  Sha256 sum;
+  const auto add = [&](const std::string& text) { sum.update(std::as_bytes(std::span(text))); };
+  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
+    for (const auto& [name, layout] : strategy.stage(s)) {
+      add(name + ": " + to_string(layout) + "\n");
+    }
+    add("\n");
+  }
+  return sum.finish();
 }
 
 }  // namespace reshardfs

@@ -20,4 +20,8 @@ namespace reshardfs {
 ///         these parameters. kUnsupported for ep and opt.
 Strategy sized_source(const DerivedSizes& sizes, const CheckpointSet& set, const ModelMaps& maps);
 
+/// A checksum of all layouts: of a strategy that follows from sizes, the maps that the program
+/// brings decide what it is.
+std::string sum_of(const Strategy& strategy);
+
 }  // namespace reshardfs

@@ -31,22 +31,23 @@ std::filesystem::path linkless_root(const SourceRequest& request) {
   return request.no_symlinks ? request.path : "";
 }
 
-SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strategy)
+SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strategy, InputsPtr inputs)
     : request_(request),
       strategy_(std::move(strategy)),
+      inputs_(std::move(inputs)),
       listed_(listed_once(request.path, {}).listed),
-      maps_(request.maps, request.path, linkless_root(request), listed_),
+      maps_(request.maps, request.path, linkless_root(request), listed_, inputs_),
       renames_(request.renames, request.drops, request.state_prefixes) {
   maps_.require_shared_values(request.replicas);
 }
 
-StrategyInput SourceOpening::read_strategy(const SourceRequest& request) {
-  return StrategyInput(request.strategy, {}, linkless_root(request));
+StrategyInput SourceOpening::read_strategy(const SourceRequest& request, const InputsPtr& inputs) {
+  return StrategyInput(request.strategy, {}, linkless_root(request), inputs);
 }
 
 const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
   CheckpointOptions options = set_options(request_);
-  options.listed = listed_;
+  options.listed = recording(listed_, inputs_);
   take_set(std::make_shared<const CheckpointSet>(CheckpointSet::open(request_.path, options)));
   return set_;
 }
@@ -55,12 +56,14 @@ void SourceOpening::take_set(std::shared_ptr<const CheckpointSet> set) {
   set_ = std::move(set);
   renames_.settle_wrappers(*set_);
   if (request_.sizes.empty()) return;
-  strategy_ = StrategyInput(sized_source(request_.sizes, *set_, maps_), request_.sizes.text);
+  Strategy proven = sized_source(request_.sizes, *set_, maps_);
+  if (inputs_) inputs_->add_derived("--src-strategy " + request_.sizes.text, sum_of(proven));
+  strategy_ = StrategyInput(std::move(proven), request_.sizes.text);
 }
 
 SourceTreePtr SourceOpening::tree() const {
-  if (listed_) return listed_;
-  return linkless_tree_of(linkless_root(request_), request_.path);
+  if (listed_) return recording(listed_, inputs_);
+  return recording(linkless_tree_of(linkless_root(request_), request_.path), inputs_);
 }
 
 bool SourceOpening::allows_unmatched() const {

@@ -17,6 +17,7 @@
 #include "conversion/strategy_input.h"
 #include "plan/source/renames.h"
 #include "plan/source/strategy_catalogue.h"
+#include "storage/inputs.h"
 
 namespace reshardfs {
 
@@ -36,10 +37,14 @@ class SourceOpening {
   explicit SourceOpening(const SourceRequest& request)
       : SourceOpening(request, read_strategy(request)) {}
   /// @param strategy of read_strategy().
-  SourceOpening(const SourceRequest& request, StrategyInput strategy);
+  /// @param inputs gets the files that are read beside those with tensors; nullptr: nothing is
+  ///        recorded.
+  SourceOpening(const SourceRequest& request, StrategyInput strategy, InputsPtr inputs = nullptr);
 
   /// The strategy that is a file; that of sizes follows from the set.
-  static StrategyInput read_strategy(const SourceRequest& request);
+  /// @param inputs as above.
+  static StrategyInput read_strategy(const SourceRequest& request,
+                                     const InputsPtr& inputs = nullptr);
 
   const ModelMaps& maps() const noexcept { return maps_; }
   /// Once the set is there, that of sizes, too.
@@ -89,6 +94,7 @@ class SourceOpening {
  private:
   const SourceRequest& request_;
   StrategyInput strategy_;
+  const InputsPtr inputs_;
   SourceTreePtr listed_;
   ModelMaps maps_;
   Renames renames_;

@@ -7,6 +7,8 @@
 
 #include "conversion/named_strategy.h"
 #include "plan/source/recorded_strategy.h"
+#include "storage/local/linkless_tree.h"
+#include "strategy/rules/rules_apply.h"
 
 namespace reshardfs {
 namespace {
@@ -49,14 +51,15 @@ Strategy renamed(const Strategy& strategy, const NameMap& names) {
 }  // namespace
 
 StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, DerivedSizes sizes,
-                             const std::filesystem::path& linkless_root)
+                             const std::filesystem::path& linkless_root, const InputsPtr& inputs)
     : sizes_(std::move(sizes)) {
   if (!path) return;
   file_ = path->string();
+  const SourceTreePtr tree = recording(linkless_tree_of(linkless_root, *path), inputs);
   if (StrategyRules::is_rules_file(*path)) {
-    rules_ = StrategyRules::load(*path, linkless_root);
+    rules_ = StrategyRules::parse(file_, read_small_file(*path, kMaxRulesBytes, tree));
   } else {
-    strategy_ = load_named_strategy(*path, linkless_root);
+    strategy_ = load_named_strategy(*path, tree);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
+#include "storage/inputs.h"
 
 namespace reshardfs {
 
@@ -23,9 +24,11 @@ namespace reshardfs {
 class StrategyInput {
  public:
   /// @param linkless_root as for Strategy::load().
+  /// @param inputs gets the files that are read; nullptr: nothing is recorded.
   /// @throws Error as Strategy::load() and StrategyRules::load().
   explicit StrategyInput(const std::optional<std::filesystem::path>& path, DerivedSizes sizes = {},
-                         const std::filesystem::path& linkless_root = {});
+                         const std::filesystem::path& linkless_root = {},
+                         const InputsPtr& inputs = nullptr);
   /// A strategy given as sizes.
   /// @param stage_layers as for derive_strategy().
   StrategyInput(DerivedSizes sizes, std::vector<std::int64_t> stage_layers)

@@ -48,7 +48,9 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
     add_files(conversion, builder);
-    const std::string identity = mount_identity(options, conversion.source_files());
+    const std::string identity =
+        mount_identity(options, conversion.source_files(), ConversionAccess::inputs(conversion),
+                       ConversionAccess::companions(conversion));
     contents = step_contents(conversion) + " " + sha256_of(std::as_bytes(std::span(identity)));
   }
   return_free_memory();

@@ -19,11 +19,12 @@
 #include "base/text/url_path.h"
 #include "checkpoint/series/step.h"
 #include "conversion/identity.h"
+#include "conversion/named_inputs.h"
 #include "daemon/mount_tree.h"
-#include "daemon/open_conversion.h"
 #include "fuse/event_log.h"
 #include "fuse/kernel_caches.h"
 #include "storage/location.h"
+#include "view/view.h"
 
 namespace reshardfs {
 namespace {
@@ -66,8 +67,11 @@ std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOption
 
 std::string subject_of(const ConversionOptions& options, const Conversion& conversion,
                        const Tree& tree, const MountOptions& mount, const Takeover* before) {
-  return subject_of([&] { return mount_identity(options, conversion.source_files()); }, tree.sum(),
-                    mount, before);
+  const auto identity = [&] {
+    return mount_identity(options, conversion.source_files(), ConversionAccess::inputs(conversion),
+                          ConversionAccess::companions(conversion));
+  };
+  return subject_of(identity, tree.sum(), mount, before);
 }
 
 /// What a subject says. It must outlive the parts.
@@ -97,6 +101,17 @@ bool has_same_contents(const std::string& before, const std::string& now) {
   return one.is_same(other, "identity") && one.is_same(other, "tree");
 }
 
+/// Whether only files differ that pass through unchanged, such as a tokenizer, and what is shown
+/// beside them.
+bool differ_in_companions(const std::string& before, const std::string& now) {
+  if (before.empty() || now.empty()) return false;
+  const Subject one(before);
+  const Subject other(now);
+  const auto was = one.part("identity");
+  const auto is = other.part("identity");
+  return was && is && differ_in_companions_alone(*was, *is);
+}
+
 /// In what the contents differ, for a message.
 std::string difference(const std::string& before, const std::string& now) {
   const Subject one(before);
@@ -109,6 +124,11 @@ std::string difference(const std::string& before, const std::string& now) {
 
 Error not_what_is_mounted(const std::string& before, const std::string& now) {
   return {ErrorKind::kChanged, "not what is mounted: " + difference(before, now)};
+}
+
+void tell_of_other_contents(const std::string& before, const std::string& now) {
+  log_warning(LogEvent::kConversionWarning, "the mount shows other contents than before: {}",
+              difference(before, now));
 }
 
 bool shows_all_steps(const std::string& subject) {
@@ -171,7 +191,7 @@ TreePtr shown_again(const MountedTree& former, const MountWords& words) {
   if (!former.step.empty()) options.source.step = former.step;
   options.source.allow_unmatched = true;  // nobody types them now
   if (!former.series.empty()) options.source.prefix = former.series;
-  const Conversion conversion = open_conversion(options);
+  const Conversion conversion = ConversionAccess::open(options, former.inputs);
   TreePtr tree = tree_of(conversion, former.version);
   const std::string now = subject_of(options, conversion, *tree, {}, nullptr);
   if (!has_same_contents(former.subject, now)) {
@@ -185,6 +205,8 @@ class Builder {
  public:
   Builder(Takeover& before, const MountWords& words) : before_(before), words_(words) {}
 
+  /// @throws Error if programs have files of it open that cannot be shown any more, unless that is
+  ///         after a crash: then they are stale.
   void add_former(const MountedTree& former, bool was_shown) {
     // A text of .reshardfs goes on by itself; a collector may have one open at any moment.
     const bool is_open = before_.openings().needing(former.version) > 0;
@@ -196,6 +218,12 @@ class Builder {
     } catch (const Error& error) {
       // The source may come back.
       if (before_.after_crash() && error.kind() == ErrorKind::kIo) throw;
+      if (is_open && before_.after_crash()) {
+        log_warning(LogEvent::kProcessCrashed,
+                    "files that were open before the crash return ESTALE: {}", error.what());
+        has_lost_ = true;
+        return;
+      }
       if (is_open) {
         throw Error(ErrorKind::kChanged,
                     std::string("programs have former files open that cannot be shown any more: ") +
@@ -212,7 +240,12 @@ class Builder {
     return std::move(versions_);
   }
 
-  bool has_clash(const Tree& tree) const {
+  /// Whether programs have openings that are stale.
+  bool has_lost() const noexcept { return has_lost_; }
+
+  /// @param shown another tree that the kernel knows; nullptr: there is none.
+  bool has_clash(const Tree& tree, const Tree* shown) const {
+    if (shown != nullptr && clashes(tree, *shown)) return true;
     return std::any_of(versions_.trees.begin(), versions_.trees.end(),
                        [&](const auto& version) { return clashes(tree, *version.tree); });
   }
@@ -231,6 +264,7 @@ class Builder {
   Takeover& before_;
   const MountWords& words_;
   MountVersions versions_;
+  bool has_lost_ = false;
 };
 
 }  // namespace
@@ -245,7 +279,8 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
                     .words = words.words,
                     .source = real_directory(options.source.path).string(),
                     .step = conversion.step(),
-                    .series = conversion.series()};
+                    .series = conversion.series(),
+                    .inputs = ConversionAccess::saved(conversion)};
   if (before == nullptr) {
     MountVersions versions;
     versions.trees.push_back({last, std::move(tree)});
@@ -256,8 +291,12 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   const std::string& was = trees.back().subject;
   const bool is_replaced = !has_same_contents(was, shown.subject);
   if (is_replaced && !before->may_replace()) {
-    throw not_what_is_mounted(was, shown.subject)
-        .hint("'reshardfs reload --replace' shows it in the place of what is mounted");
+    const bool is_close = before->after_crash() || differ_in_companions(was, shown.subject);
+    if (!is_close) {
+      throw not_what_is_mounted(was, shown.subject)
+          .hint("'reshardfs reload --replace' shows it in the place of what is mounted");
+    }
+    tell_of_other_contents(was, shown.subject);
   }
   if (is_replaced) require_no_steps(was);
   require_same_kernel_options(was, shown.subject);
@@ -268,11 +307,13 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   }
   std::optional<TreeChange> change;
   if (is_replaced) {
+    // After a crash, nobody tells which names the kernel knows: most are still the same.
+    const TreePtr same_names = before->after_crash() ? std::move(tree) : nullptr;
     do {
       tree = tree_of(conversion, ++shown.version);
-    } while (builder.has_clash(*tree));
+    } while (builder.has_clash(*tree, same_names.get()));
     shown.subject = subject_of(options, conversion, *tree, mount, before);
-    change = {before->names(), true};
+    change = {same_names ? names_of(*same_names) : before->names(), true, builder.has_lost()};
   } else if (before->state().is_new) {
     // The other process has not told the kernel all.
     change = {builder.names(), true};
@@ -287,16 +328,17 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
 
 MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
                              const MountOptions& mount, const MountWords& words, Takeover* before) {
+  const auto identity = [&] { return steps_identity(options, inputs_of_options(options)); };
   MountedTree shown{
-      .subject = subject_of([&] { return steps_identity(options); }, 0, mount, before),
-      .words = words.words,
-      .series = series};
+      .subject = subject_of(identity, 0, mount, before), .words = words.words, .series = series};
   MountVersions versions;
   if (before != nullptr) {
     const std::string& was = before->state().trees.back().subject;
     const std::string& series_was = before->state().trees.back().series;
     const bool same_series = series_was.empty() || series_was == series;
-    if (!same_series || !has_same_contents(was, shown.subject)) {
+    const bool is_same_mount = same_series && has_same_contents(was, shown.subject);
+    // After a crash, each step tells by itself whether it has changed.
+    if (!is_same_mount && (!before->after_crash() || !shows_all_steps(was))) {
       throw not_what_is_mounted(was, shown.subject).hint("unmount, and mount again");
     }
     require_same_kernel_options(was, shown.subject);

@@ -14,6 +14,7 @@
 
 #include "base/process/read_fully.h"
 #include "base/process/retry_once.h"
+#include "export/companions.h"
 #include "export/hashing.h"
 
 namespace reshardfs {
@@ -68,6 +69,11 @@ struct Sums {
   }
 };
 
+/// Where both are known.
+bool agree(const std::string& known, const std::string& found) {
+  return known.empty() || found.empty() || known == found;
+}
+
 /// Files that are hashed together.
 class Hashing {
  public:
@@ -79,12 +85,15 @@ class Hashing {
   void add(const OutputFile& file, Sums& sums) {
     const std::uint64_t size = file.file->size();
     const auto known = manifest_.find(file.path);
+    const bool is_known = known && known->size == size && known->has_sum();
     SumKinds needed = kind_;
-    if (known && known->size == size && known->has_sum()) {
+    if (is_known && !is_companion(*file.file)) {
       sums.wanted = {.sha256 = known->sha256, .xxh3 = known->xxh3};
       needed = known->sha256.empty() ? kind_ | SumKinds::kXxh3 : SumKinds::kSha256;
     } else {
-      add(file.file, file.path, kind_, sums.wanted);
+      // Also those that the manifest has.
+      if (is_known && !known->sha256.empty()) needed = needed | SumKinds::kSha256;
+      add(file.file, file.path, needed, sums.wanted);
     }
     add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, needed, sums.found);
   }
@@ -140,9 +149,10 @@ OutputFiles choose_by_contents(const Target& target, const Folder& root, const O
     const std::uint64_t size = file->file->size();
     const auto known = manifest.find(file->path).value_or(Manifest::Entry());
     const bool is_enough = kind == SumKinds::kXxh3 ? known.has_sum() : !known.sha256.empty();
-    if (is_enough && known.size == size) continue;
-    // One of the two: shares have the same manifest, whoever has written them.
     const ContentSums& own = found->second.found;
+    const bool agrees = agree(known.sha256, own.sha256) && agree(known.xxh3, own.xxh3);
+    if (is_enough && known.size == size && agrees) continue;
+    // One of the two: shares have the same manifest, whoever has written them.
     manifest.set(file->path, {.size = size,
                               .sha256 = own.sha256,
                               .xxh3 = own.sha256.empty() ? own.xxh3 : std::string()});

@@ -23,6 +23,7 @@
 #include "export/run_writes.h"
 #include "export/sums.h"
 #include "export/target.h"
+#include "view/view.h"
 
 namespace reshardfs {
 namespace {
@@ -64,7 +65,8 @@ class Exporter {
         target_(target_of(options, conversion_options.source.path)),
         planned_(conversion, options.share),
         engine_(target_->engine(files_, options.engine, options.memory)),
-        identity_(conversion_identity(conversion_options, conversion.source_files())),
+        identity_(conversion_identity(conversion_options, conversion.source_files(),
+                                      ConversionAccess::inputs(conversion))),
         strategy_(has_ranks() ? strategy_of(conversion) : std::string()) {}
 
   ExportResult run() {

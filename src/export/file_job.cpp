@@ -14,13 +14,14 @@
 
 #include "base/sha256.h"
 #include "export/block_journal.h"
+#include "export/companions.h"
 #include "export/page_sharing.h"
 
 namespace reshardfs {
 namespace {
 
-std::string subject_of(const std::string& identity, const std::string& path) {
-  const std::string text = identity + "\n" + path;
+std::string subject_of(const std::string& identity, const OutputFile& output) {
+  const std::string text = identity + "\n" + output.path + "\n" + version_of(*output.file);
   return sha256_of(std::as_bytes(std::span(text)));
 }
 
@@ -30,7 +31,7 @@ class FileJob final : public WriteJob {
       : WriteJob(output),
         writing_(writing),
         path_(output.path),
-        subject_{subject_of(writing.identity, output.path), output.file->size()},
+        subject_{subject_of(writing.identity, output), output.file->size()},
         block_bytes_(writing.block_bytes) {
     // What is shared need not be gone on with.
     if (is_begun && !writing.reflink) resume();

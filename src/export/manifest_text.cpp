@@ -21,24 +21,24 @@ constexpr const char* kShareKey = "share";
 constexpr const char* kFilesKey = "files";
 constexpr const char* kConversionKey = "conversion";
 constexpr const char* kCompleteKey = "complete";
-constexpr int kFormat = 2;
-/// It identified source files by path, size and modification time alone.
-constexpr int kOldFormat = 1;
+constexpr int kFormat = 3;
+/// Formats before it did not name all files that were read.
+constexpr int kOldestFormat = 1;
 
 /// What this program has written as JSON.
 JsonDocument own(const std::string& json) {
   return JsonDocument::parse(json).value();
 }
 
-bool has_format(const JsonValue& header, int format) {
+std::int64_t format_of(const JsonValue& header) {
   const auto found = header.find(kFormatKey);
-  return found && found->integer() == format;
+  return found ? found->integer().value_or(0) : 0;
 }
 
 /// That it is the export of another conversion.
 /// @param header nothing: its first line is no JSON.
 Error other_export(const std::optional<JsonDocument>& header, const std::string& identity) {
-  if (header && has_format(header->value(), kFormat)) {
+  if (header && format_of(header->value()) == kFormat) {
     const auto old = header->value().find(kConversionKey);
     const JsonDocument now = own(identity);
     if (is_same_json(old, now.value())) {
@@ -52,7 +52,8 @@ Error other_export(const std::optional<JsonDocument>& header, const std::string&
                  "the directory holds the export of another conversion (" + difference.what + ")")
         .hint(difference.hint);
   }
-  if (header && has_format(header->value(), kOldFormat)) {
+  const std::int64_t format = header ? format_of(header->value()) : 0;
+  if (format >= kOldestFormat && format < kFormat) {
     return Error(ErrorKind::kUsage,
                  "an earlier version of reshardfs began this export and recorded too little about "
                  "the source to resume it safely")
@@ -152,7 +153,8 @@ IsSameHeader same_files(const std::string& identity, const std::optional<SharePl
 
 IsSameHeader same_conversion(const std::string& identity) {
   return [wanted = own(identity)](const JsonValue& header) {
-    return has_format(header, kFormat) && is_same_json(header.find(kConversionKey), wanted.value());
+    return format_of(header) == kFormat &&
+           is_same_json(header.find(kConversionKey), wanted.value());
   };
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/text/url_path.h"
 #include "export/begun_uploads.h"
+#include "export/companions.h"
 #include "export/folder.h"
 #include "export/object_claim.h"
 #include "export/planned_files.h"
@@ -25,6 +26,11 @@ namespace {
 constexpr const char* kOwnNames = ".reshardfs-export";
 /// Texts such as manifests are not read if they are larger.
 constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20U;
+
+/// Whether an entry is of the bytes that a companion has now.
+bool has_bytes(const Manifest::Entry& entry, const OutputFile& file) {
+  return !is_companion(*file.file) || entry.sha256 == sums_of(*file.file, SumKinds::kSha256).sha256;
+}
 
 S3Name prefix_of(const std::filesystem::path& url) {
   if (!url.native().starts_with("s3://")) {
@@ -174,15 +180,16 @@ OutputFiles ObjectTarget::choose(const OutputFiles& files, const Listing& there,
   OutputFiles pending;
   for (const OutputFile* file : files) {
     const auto known = manifest.find(file->path);
-    if (known && known->size == file->file->size() && is_recorded(there, file->path, *known)) {
-      continue;
-    }
+    const bool is_there = known && is_recorded(there, file->path, *known);
+    const bool is_same = is_there && known->size == file->file->size() && has_bytes(*known, *file);
+    if (is_same) continue;
     // An entry without an ETag says that the export was about to write it.
     const bool is_own = known && known->etag.empty();
     if (there.files.contains(file->path) && !is_own && !force) {
       throw_in_the_way(*this, file->path,
-                       known ? "is not the object any more that the export has written"
-                             : "already exists, and this export has not written it");
+                       is_there ? "already exists with different contents"
+                       : known  ? "is not the object any more that the export has written"
+                                : "already exists, and this export has not written it");
     }
     pending.push_back(file);
   }

@@ -40,11 +40,15 @@ void forget_name(int fuse, InodeNumber directory, std::string_view name) noexcep
   send(fuse, FUSE_NOTIFY_INVAL_ENTRY, &out, sizeof out, name);
 }
 
-/// Of a directory the kept listing, too.
-void forget_attributes(int fuse, InodeNumber inode, bool is_directory) noexcept {
+enum class Forget : std::uint8_t {
+  kAttributes,
+  kAll,  ///< also the cached bytes of a file, or the kept listing of a directory
+};
+
+void forget(int fuse, InodeNumber inode, Forget what) noexcept {
   fuse_notify_inval_inode_out out{};
   out.ino = inode;
-  out.off = is_directory ? 0 : -1;
+  out.off = what == Forget::kAll ? 0 : -1;
   send(fuse, FUSE_NOTIFY_INVAL_INODE, &out, sizeof out, {});
 }
 
@@ -96,10 +100,12 @@ void KernelCaches::tell(int fuse, const TreeChange& change, const Tree& now) con
     });
   }
   for (const KnownName& name : change.names) {
-    if (name.is_directory && !stopping_) forget_attributes(fuse, name.inode, true);
+    if (stopping_) return;
+    if (name.is_directory || change.has_lost) forget(fuse, name.inode, Forget::kAll);
   }
   now.for_each([&](const Node& node) {
-    if (!stopping_) forget_attributes(fuse, node.inode, node.is_directory());
+    if (stopping_) return;
+    forget(fuse, node.inode, node.is_directory() ? Forget::kAll : Forget::kAttributes);
   });
 }
 

@@ -26,6 +26,8 @@ struct KnownName {
 struct TreeChange {
   std::vector<KnownName> names{};  ///< of the trees before
   bool is_replaced = false;        ///< by another tree; false: only attributes have changed
+  /// Files of the trees before are stale, also where their bytes are cached.
+  bool has_lost = false;
 };
 
 /// All names of a tree that the kernel may have cached.

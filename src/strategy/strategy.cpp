@@ -87,7 +87,10 @@ void refuse_rules(const std::filesystem::path& path) {
 
 Strategy Strategy::load(const std::filesystem::path& path,
                         const std::filesystem::path& linkless_root) {
-  const SourceTreePtr tree = linkless_tree_of(linkless_root, path);
+  return load_strategy(path, linkless_tree_of(linkless_root, path));
+}
+
+Strategy load_strategy(const std::filesystem::path& path, const SourceTreePtr& tree) {
   if (path_kind(path, tree) == PathKind::kDirectory) return load_stage_directory(path, tree);
   refuse_rules(path);
   return strategy_of_file(

@@ -47,7 +47,8 @@ struct MadeView {
   void build(const View& view, const ViewContext& context) {
     const ViewContext own{context.options, context.formats, context.ranks, context.target,
                           context.whole,   warnings,        context.notes, context.model,
-                          files,           context.sizes,   deferred,      absent};
+                          files,           context.sizes,   deferred,      absent,
+                          context.inputs};
     files = view.build(own);
   }
 };
@@ -73,6 +74,9 @@ struct Conversion::State {
   std::vector<OutputFile> files;
   std::vector<DeferredView> deferred;
   std::vector<AbsentFiles> absent;
+  std::vector<Input> inputs;
+  std::vector<Input> companions;
+  std::vector<SavedInput> saved;
   RetryOnce once;               ///< guards all
   std::vector<OutputFile> all;  ///< with the deferred ones
 
@@ -160,12 +164,18 @@ Conversion::Conversion(Conversion&&) noexcept = default;
 Conversion& Conversion::operator=(Conversion&&) noexcept = default;
 Conversion::~Conversion() = default;
 
-Conversion Conversion::open(const ConversionOptions& given) {
+Conversion Conversion::open(const ConversionOptions& options) {
+  return ConversionAccess::open(options, {});
+}
+
+Conversion ConversionAccess::open(const ConversionOptions& given,
+                                  const std::vector<SavedInput>& saved) {
   ConversionOptions options = given;
   options.source.path = settled_source(options.source.path);
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<Conversion::State>();
   ConversionTables& tables = state->tables;
-  tables = open_tables(options);
+  tables = open_tables(options, std::make_shared<Inputs>(saved));
+  state->inputs = tables.inputs->list();
   if (tables.no_whole) {
     for (const char* path : {"merged/", "hf/", "unified/"}) {
       state->absent.push_back({path, tables.no_whole->what()});
@@ -174,8 +184,13 @@ Conversion Conversion::open(const ConversionOptions& given) {
   const auto sizes = std::make_shared<SafetensorsSizes>();
   const ViewContext context{options,      tables.formats,  tables.ranks,    tables.target,
                             tables.whole, tables.warnings, tables.notes,    tables.model,
-                            state->files, sizes,           state->deferred, state->absent};
+                            state->files, sizes,           state->deferred, state->absent,
+                            tables.inputs};
   state->add_views(context);
+  const std::vector<Input> all = tables.inputs->list();
+  std::set_difference(all.begin(), all.end(), state->inputs.begin(), state->inputs.end(),
+                      std::back_inserter(state->companions));
+  state->saved = tables.inputs->saved();
   sizes->forget();
   state->report = report_subject(context);
   return Conversion(std::move(state));
@@ -206,6 +221,18 @@ const std::vector<OutputFile>& ConversionAccess::listed(const Conversion& conver
 
 const std::vector<DeferredView>& ConversionAccess::deferred(const Conversion& conversion) {
   return conversion.state_->deferred;
+}
+
+const std::vector<Input>& ConversionAccess::inputs(const Conversion& conversion) {
+  return conversion.state_->inputs;
+}
+
+const std::vector<SavedInput>& ConversionAccess::saved(const Conversion& conversion) {
+  return conversion.state_->saved;
+}
+
+const std::vector<Input>& ConversionAccess::companions(const Conversion& conversion) {
+  return conversion.state_->companions;
 }
 
 TensorSet Conversion::tensors(Rank rank) const {

@@ -54,6 +54,8 @@ struct ViewContext {
   /// Receives those of the views' files that their list does not have.
   std::vector<DeferredView>& deferred;
   std::vector<AbsentFiles>& absent;
+  /// Receives the files that views read.
+  const InputsPtr& inputs;
 
   /// Called by a view that cannot make its files. Adds a warning if the user has not named the
   /// view.
@@ -114,6 +116,16 @@ struct ConversionAccess {
   /// Conversion::files() without those that are deferred.
   static const std::vector<OutputFile>& listed(const Conversion& conversion);
   static const std::vector<DeferredView>& deferred(const Conversion& conversion);
+  /// Of the files that were read beside the tensors, those that decide which parameters there are,
+  /// and where their bytes lie.
+  static const std::vector<Input>& inputs(const Conversion& conversion);
+  /// And those that views alone have read: companions of the model.
+  static const std::vector<Input>& companions(const Conversion& conversion);
+  /// The small ones among all of them, with their bytes.
+  static const std::vector<SavedInput>& saved(const Conversion& conversion);
+  /// Conversion::open(), with files as another opening has saved them. Others must not have
+  /// changed.
+  static Conversion open(const ConversionOptions& options, const std::vector<SavedInput>& saved);
 };
 
 /// The common parts of a table's safetensors files, made from the options. Unless these state an

@@ -67,8 +67,8 @@ def act(step):
         talk.send(b"nonsense")
     if "take" in DEED:  # a request, as a process that serves does
         import select
-        select.select([descriptors[1]], [], [], 20)
-        os.read(descriptors[1], 2 << 20)
+        select.select([descriptors[0]], [], [], 20)
+        os.read(descriptors[0], 2 << 20)
     if "end" in DEED:
         os.kill(os.getpid(), signal.SIGKILL)
     if "stay" in DEED:
@@ -82,6 +82,7 @@ hear()
 act("offer")
 say(READY)
 act("ready")
+descriptors.clear()  # those of the offer
 hear()
 act("mount")
 say(LIVE)

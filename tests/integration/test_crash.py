@@ -130,15 +130,34 @@ class Crash(unittest.TestCase):
             assert_gone(made.mountpoint)
             self.assertIn("crashed 4 times within a minute", made.log())
 
-    def test_a_changed_source_ends_it(self) -> None:
-        with place() as made:
-            self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)
+    def test_a_changed_source_is_shown_to_who_opens_it_then(self) -> None:
+        with mounted("--supervise") as made, open(made.mountpoint / FILE, "rb", buffering=0) as old:
+            self.assertEqual(os.pread(old.fileno(), 4096, 0), DATA[:4096])
             pid = made.pid()
             made.source.unlink()
             made.source.write_bytes(OTHER)
             os.kill(pid, signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: made.read() == OTHER))
+
+            def is_stale() -> bool:  # once the kernel has dropped its pages
+                try:
+                    os.pread(old.fileno(), 4096, 0)
+                except OSError as error:
+                    return error.errno == 116  # ESTALE
+                return False
+
+            self.assertTrue(wait_until(is_stale))
+            self.assertIn("shows other contents than before: source file", made.log())
+            made.reload()
+            self.assertEqual(made.read(), OTHER)
+
+    def test_a_source_that_is_gone_ends_it(self) -> None:
+        with place() as made:
+            self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)
+            pid = made.pid()
+            made.source.unlink()
+            os.kill(pid, signal.SIGKILL)
             assert_gone(made.mountpoint)
-            self.assertIn("not what is mounted: source file", made.log())
 
     def test_without_its_supervisor_the_mount_lives(self) -> None:
         with mounted("--supervise") as made:
@@ -341,12 +360,21 @@ class Service(unittest.TestCase):
             self.assertEqual(manager.process.wait(60), 2)  # RestartPreventExitStatus of the unit
             assert_gone(made.mountpoint)
 
-    def test_a_changed_source_ends_the_mount(self) -> None:
+    def test_a_changed_source_is_shown(self) -> None:
         with self.managed() as (made, manager):
             manager.process.kill()
             manager.process.wait()
             made.source.unlink()
             made.source.write_bytes(OTHER)
+            manager.start()
+            manager.wait_for("READY=1")
+            self.assertEqual(made.read(), OTHER)
+
+    def test_a_source_that_is_gone_ends_the_mount(self) -> None:
+        with self.managed() as (made, manager):
+            manager.process.kill()
+            manager.process.wait()
+            made.source.unlink()
             manager.start()
             self.assertEqual(manager.process.wait(60), 3)
             assert_gone(made.mountpoint)

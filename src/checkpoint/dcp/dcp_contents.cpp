@@ -19,6 +19,7 @@
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/dcp/torch_items.h"
 #include "checkpoint/shaped_catalogue.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -93,6 +94,7 @@ class ContentsReader {
   void join_files(DcpTable& table) const;
   std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
   void take_tensors(DcpTable& table);
+  void record_files_of_objects(const DcpTable& table) const;
   std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
   [[noreturn]] void refuse_all(const DcpTable& table) const;
 
@@ -109,7 +111,7 @@ std::string ContentsReader::problem_of(const std::string& file) const {
   if (path_kind(path, tree_) != PathKind::kOther) {
     return "its file '" + printable(file) + "' is missing";
   }
-  if (tree_ || is_url(directory_)) return {};
+  if (unrecorded(tree_) || is_url(directory_)) return {};
   std::error_code failed;
   const auto top = std::filesystem::canonical(directory_, failed);
   const auto target = std::filesystem::canonical(path, failed);
@@ -122,7 +124,7 @@ std::string ContentsReader::identity_of(const std::string& file) const {
   std::filesystem::path path = (directory_ / file).lexically_normal();
   if (is_url(directory_)) return path.string();
   std::error_code failed;
-  if (!tree_) {
+  if (!unrecorded(tree_)) {
     const auto target = std::filesystem::canonical(path, failed);
     if (!failed) path = target;
     if (std::filesystem::hard_link_count(path, failed) == 1 && !failed) return path.string();
@@ -190,6 +192,22 @@ void ContentsReader::take_tensors(DcpTable& table) {
   }
 }
 
+/// Files with tensors are source files of the set. Others have bytes that views show, too.
+void ContentsReader::record_files_of_objects(const DcpTable& table) const {
+  std::set<std::uint32_t> files;
+  for (const DcpByteItem& item : table.byte_items) files.insert(item.place.file);
+  for (const std::uint32_t file : files) {
+    const bool is_there = file < problems_.size() && problems_[file].empty();
+    if (!is_there || !contents_[file].entries.empty()) continue;
+    const std::filesystem::path path = directory_ / table.files[file];
+    try {
+      record_open(path, *open_file(path, tree_), tree_);
+    } catch (const Error&) {
+      // The view that shows it says why it cannot be read.
+    }
+  }
+}
+
 std::shared_ptr<const SavedObjects> ContentsReader::take_objects(DcpTable& table) const {
   auto objects = std::make_shared<SavedObjects>();
   objects->tree = tree_;
@@ -237,6 +255,7 @@ Discovery ContentsReader::read(DcpTable table) {
     const auto number = static_cast<std::int64_t>(out.files.size());
     out.files.push_back({Rank(number), {}, directory_ / table.files[i], -1, tree_});
   }
+  record_files_of_objects(table);
   parallel_for(order.size(), [&](std::size_t number) {
     out.files[number].content = std::move(contents_[order[number]]).items(table.by_name);
   });

@@ -26,6 +26,7 @@
 #include "format/foreign_content.h"
 #include "format/torch/dcp_join.h"
 #include "format/torch/dcp_table.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
 #include "storage/small_file.h"
@@ -64,7 +65,7 @@ std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tre
   if (path_kind(path, tree) != PathKind::kOther) return {};
   std::string config;
   try {
-    config = read_small_file(path, kMostDcpConfigBytes, tree);
+    config = read_small_file(path, kMostDcpConfigBytes, unrecorded(tree));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
     return {};  // larger: of MindSpore Transformers

@@ -19,6 +19,7 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/read_archive.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -54,7 +55,7 @@ std::set<std::string> states_in(const fs::path& directory, const SourceTreePtr& 
     std::string_view name = entry.name;
     if (!entry.is_regular || !name.ends_with(kStateExtension)) continue;
     name.remove_suffix(kStateExtension.size());
-    if (entry.is_link && tree) throw link_refused(directory / entry.name);
+    if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
     if (name == kStepFile) {
       has_step = 1;
     } else {

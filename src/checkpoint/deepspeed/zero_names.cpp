@@ -6,6 +6,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/numbers.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -75,7 +76,7 @@ std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
     const auto name = parse_zero_name(entry.name);
     if (!name) continue;
     if (name->model != 0) refuse(directory, entry.name, "tensor parallelism");
-    if (entry.is_link && tree) throw link_refused(directory / entry.name);
+    if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
     if (!name->optimizer && name->data) files.model_of_each_rank = true;
     auto& known = name->optimizer ? files.optimizer : files.model;
     const auto [place, is_new] = known.emplace(name->data.value_or(kOfAllRanks), entry.name);

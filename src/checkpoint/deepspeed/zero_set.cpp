@@ -28,6 +28,7 @@
 #include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/read_archive.h"
 #include "format/torch/tensor_range.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/small_file.h"
 
@@ -120,6 +121,7 @@ class ZeroReader {
     models_.resize(names.size());
     const auto read = [&](std::size_t i) {
       models_[i].file = open_file(path_of(names[i]), tree_);
+      record_open(path_of(names[i]), *models_[i].file, tree_);
       models_[i].states = read_archive(*models_[i].file, read_zero_model);
     };
     read(0);
@@ -479,7 +481,7 @@ std::optional<fs::path> own_tag_of(const fs::path& directory, const SourceTreePt
   constexpr std::uint64_t kMostBytes = 4096;
   const fs::path tracker = directory / kZeroTagNames.tracker;
   if (path_kind(tracker, tree) != PathKind::kOther) return std::nullopt;
-  std::string tag = read_small_file(tracker, kMostBytes, tree);
+  std::string tag = read_small_file(tracker, kMostBytes, unrecorded(tree));
   tag.erase(tag.find_last_not_of(" \t\r\n") + 1);
   if (parse_zero_tag(tag) || !is_plain_file_name(tag)) return std::nullopt;
   const fs::path named = directory / tag;

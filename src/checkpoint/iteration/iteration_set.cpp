@@ -21,6 +21,7 @@
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/source_links.h"
 #include "format/mindformers/iteration_metadata.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -57,7 +58,7 @@ std::optional<StepDirectories> find_iterations(const std::filesystem::path& dire
   if (path_kind(below, tree) != PathKind::kDirectory) return std::nullopt;
   auto found = list_steps(below, kNames, tree, needs_tracker);
   if (found && is_link(below)) {
-    if (tree) throw link_refused(below);
+    if (refuses_links(tree)) throw link_refused(below);
     found->links.push_back(below);
   }
   return found;
@@ -93,7 +94,7 @@ class StepReader {
  private:
   void note_link(const DirectoryEntry& entry) {
     if (!entry.is_link) return;
-    if (tree_) throw link_refused(directory_ / entry.name);
+    if (refuses_links(tree_)) throw link_refused(directory_ / entry.name);
     links_.push_back(directory_ / entry.name);
   }
 
@@ -112,6 +113,7 @@ class StepReader {
       if (entry.name == kIterationMetadata) note_link(entry);
     }
     const ByteSourcePtr file = open_file(directory_ / kIterationMetadata, tree_);
+    record_open(directory_ / kIterationMetadata, *file, tree_);
     auto metadata = std::make_shared<const IterationMetadata>(read_iteration_metadata(*file));
     out_.written_last.push_back({directory_ / kIterationMetadata, file->mtime_ns()});
     std::shared_ptr<const IterationCatalogue> catalogue;

@@ -20,6 +20,7 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/read_archive.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
@@ -44,7 +45,7 @@ RankDirectories find_directories(const fs::path& directory, const SourceTreePtr&
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     auto numbers = entry.is_directory ? parse_mp_rank(entry.name) : std::nullopt;
     if (!numbers) continue;
-    if (entry.is_link && tree) throw link_refused(directory / entry.name);
+    if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
     if (entry.is_link && links != nullptr) links->push_back(directory / entry.name);
     found.emplace(std::move(*numbers), entry.name);
   }
@@ -117,7 +118,7 @@ class RankSetReader {
           .in_file(place.string())
           .hint("bring the files of all ranks from one save");
     }
-    if (file->is_link && tree_) throw link_refused(place / file->name);
+    if (file->is_link && refuses_links(tree_)) throw link_refused(place / file->name);
     contents_[number].file = open_file(place / file->name, tree_);
     contents_[number].saved = read_archive(*contents_[number].file, read_megatron_rank);
   }

@@ -11,6 +11,7 @@
 #include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -84,7 +85,7 @@ void Walk::foresee(const std::filesystem::path& path, const std::vector<Director
 }
 
 void Walk::link(const std::filesystem::path& path) {
-  if (tree_) throw link_refused(path);
+  if (refuses_links(tree_)) throw link_refused(path);
   found_.links.push_back(path);
 }
 

@@ -26,6 +26,7 @@
 #include "checkpoint/side_files.h"
 #include "checkpoint/whole/counted_name.h"
 #include "format/input_format.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/local/unmounted_place.h"
@@ -149,7 +150,7 @@ std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::st
 
 void note_link(const std::filesystem::path& path, const SourceTreePtr& tree, SourceFiles& source) {
   if (!is_link(path)) return;
-  if (tree) throw link_refused(path);
+  if (refuses_links(tree)) throw link_refused(path);
   source.found.links.push_back(path);
 }
 

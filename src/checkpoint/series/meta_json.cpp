@@ -8,6 +8,7 @@
 #include "base/json/json_value.h"
 #include "base/rank_list.h"
 #include "checkpoint/series/step.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -25,7 +26,7 @@ std::optional<std::int64_t> count_in(const JsonValue& object, std::string_view k
 std::string step_in_meta(const std::filesystem::path& path, const SourceTreePtr& tree) {
   std::string text;
   try {
-    text = read_small_file(path, kMaxMetaBytes, tree);
+    text = read_small_file(path, kMaxMetaBytes, unrecorded(tree));
   } catch (const Error&) {
     return {};  // a note for the user at most: the checkpoint itself can be read
   }

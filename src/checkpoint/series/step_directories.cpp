@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/small_file.h"
@@ -18,7 +19,7 @@ constexpr std::uint64_t kMaxTrackerBytes = 4096;
 std::string read_tracker(const std::filesystem::path& path, const StepNames& names,
                          const SourceTreePtr& tree, std::int64_t& written_ns) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
-  const auto [text, mtime_ns] = open_small_file(path, kMaxTrackerBytes, tree);
+  const auto [text, mtime_ns] = open_small_file(path, kMaxTrackerBytes, unrecorded(tree));
   written_ns = mtime_ns;
   const std::size_t begin = text.find_first_not_of(kSpace);
   std::string step = begin == std::string::npos
@@ -58,7 +59,7 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
     const bool is_release = entry.is_directory && entry.name == names.release;
     const auto step = entry.is_directory ? names.parse(entry.name) : std::nullopt;
     if (!is_tracker && !is_release && !step) continue;
-    if (entry.is_link && tree) throw link_refused(root / entry.name);
+    if (entry.is_link && refuses_links(tree)) throw link_refused(root / entry.name);
     if (entry.is_link) out.links.push_back(root / entry.name);
     has_tracker = has_tracker || is_tracker;
     if (is_release) out.release = root / entry.name;

@@ -18,6 +18,8 @@
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
+#include "checkpoint/source_links.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
 
@@ -57,7 +59,7 @@ Folders find_folders(const fs::path& directory, const SourceTreePtr& tree) {
   Folders folders;
   if (is_url(directory)) return folders;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
-    if (!entry.is_directory || (entry.is_link && tree)) continue;
+    if (!entry.is_directory || (entry.is_link && refuses_links(tree))) continue;
     if (auto step = step_of_folder(entry.name)) {
       folders.emplace(std::move(*step), checkpoint_of(directory / entry.name, tree));
     }
@@ -146,7 +148,7 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
   }
   CheckpointOptions inner = options;
   inner.step = kLatestStep;
-  inner.listed = nullptr;
+  inner.listed = recording(listed_once(chosen->second, {}).listed, inputs_of(options.listed));
   Discovery out = discover(chosen->second, inner);
   const bool is_folder = step_of_folder(chosen->second.filename().string()).has_value();
   if (!is_folder) note_neighbours_in(chosen->second.parent_path(), tree, out);

@@ -23,6 +23,7 @@
 #include "checkpoint/whole/index_statement.h"
 #include "format/json/json_texts.h"
 #include "format/safetensors/safetensors.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -115,7 +116,9 @@ Shards find_shards(const fs::path& directory, const SourceTreePtr& tree) {
   found.files = list_shards(directory, tree);
   found.companions.push_back(directory);
   // Nothing above a tree can be opened with it.
-  if (!tree && directory_name(directory) == kBelow) found.companions.push_back(directory / "..");
+  if (!unrecorded(tree) && directory_name(directory) == kBelow) {
+    found.companions.push_back(directory / "..");
+  }
   const fs::path below = directory / kBelow;
   if (!found.files.empty() || path_kind(below, tree) != PathKind::kDirectory) return found;
   // The whole tensors beside them are the same model.
@@ -160,7 +163,7 @@ class ShardReader {
  private:
   void add(const Candidate& candidate, std::int64_t rank, std::int64_t part) {
     const fs::path path = directory_ / candidate.entry.name;
-    if (candidate.entry.is_link && tree_) throw link_refused(path);
+    if (candidate.entry.is_link && refuses_links(tree_)) throw link_refused(path);
     if (candidate.entry.is_link) links_.push_back(path);
     out_.files.push_back({Rank(rank), {}, path, part, tree_});
   }
@@ -223,7 +226,7 @@ class ShardReader {
     }
     if (path_kind(place / kIndex, tree_) != PathKind::kOther) return;
     try {
-      const std::string text = read_small_file(place / kIndex, kMostIndexBytes, tree_);
+      const std::string text = read_small_file(place / kIndex, kMostIndexBytes, unrecorded(tree_));
       for (auto& [name, file] : read_json_texts(text, "weight_map")) {
         names_.push_back(std::move(name));
       }

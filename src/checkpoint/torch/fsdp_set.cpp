@@ -13,6 +13,7 @@
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/torch/torch_ranks.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -63,7 +64,7 @@ std::map<std::int64_t, std::string> find_files(const fs::path& directory, const 
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     const auto name = entry.is_regular ? parse_name(entry.name) : std::nullopt;
     if (!name) continue;
-    if (entry.is_link && tree) throw link_refused(directory / entry.name);
+    if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
     if (names.empty()) world = name->world;
     const bool is_new = names.emplace(name->rank, entry.name).second;
     if (name->world == world && is_new) continue;

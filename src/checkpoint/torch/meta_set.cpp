@@ -18,6 +18,7 @@
 #include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/torch_ranks.h"
 #include "modelmap/variables.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
@@ -148,7 +149,7 @@ std::optional<Discovery> discover_meta(const fs::path& directory, const Checkpoi
   const MetaFiles files = find_files(directory, tree);
   if (files.names.empty()) return std::nullopt;
   if (options.step != kLatestStep) throw no_steps(directory);
-  if (tree && !files.link.empty()) throw link_refused(directory / files.link);
+  if (refuses_links(tree) && !files.link.empty()) throw link_refused(directory / files.link);
   const MetaSizes sizes = read_sizes(directory, files, tree);
   TorchRanks ranks(directory, options, tree);
   ranks.open(files.names, DTensors::kRefused);

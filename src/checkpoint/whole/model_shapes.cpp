@@ -8,6 +8,7 @@
 
 #include "base/text/state_names.h"
 #include "modelmap/variables.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -148,7 +149,7 @@ ModelShapes::ModelShapes(const std::string& text) {
 ModelShapes ModelShapes::read(const std::filesystem::path& file, const SourceTreePtr& tree) {
   if (file.empty() || path_kind(file, tree) != PathKind::kOther) return {};
   try {
-    return ModelShapes(read_small_file(file, kMostConfigBytes, tree));
+    return ModelShapes(read_small_file(file, kMostConfigBytes, unrecorded(tree)));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBadInput) return {};
     throw;

@@ -13,6 +13,7 @@
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/whole/index_statement.h"
 #include "format/json/json_texts.h"
+#include "storage/inputs.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -64,7 +65,8 @@ std::set<std::string> files_of_others(const std::filesystem::path& directory,
   for (const std::string& index : indexes) {
     try {
       const std::filesystem::path path = directory / index;
-      for (auto& [name, file] : read_map(path, read_small_file(path, kMaxNameMapBytes, tree))) {
+      const std::string text = read_small_file(path, kMaxNameMapBytes, unrecorded(tree));
+      for (auto& [name, file] : read_map(path, text)) {
         names.insert(std::move(file));
       }
     } catch (const Error&) {

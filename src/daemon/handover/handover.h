@@ -3,7 +3,8 @@
 ///
 ///   new  HELLO  {version, read-by, program}   which versions of the hand-over it takes and gives
 ///   old  OFFER  {crash, replace} + [state, names]  what it must know (HandoverState); the names,
-///                                              to show another tree in the place of this one
+///                                              of which the kernel is told if another tree is
+///                                              shown in the place of this one; not after a crash
 ///   new  READY                                 it has opened and checked everything; until now
 ///                                              nothing has happened to the mount
 ///   old  MOUNT  + [fuse, requests, texts, ...] the old one takes no requests any more
@@ -54,7 +55,7 @@ struct HandoverMessage {
   HandoverStep step{};
   HandoverVersions versions{};  ///< kHello
   bool after_crash = false;     ///< kOffer
-  bool replace = false;         ///< kOffer: the new tree may differ, and replaces this one
+  bool replace = false;         ///< kOffer: any other tree may replace this one
   std::string text{};           ///< kFailed: why; kHello: the program's version
   std::vector<Descriptor> descriptors{};
 };

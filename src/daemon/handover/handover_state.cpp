@@ -47,13 +47,24 @@ std::string cbor_of(const std::vector<HeldText>& held) {
   });
 }
 
+std::string cbor_of(const SavedInput& file) {
+  return cbor_map({{"path", cbor_bytes(file.path.native())},
+                   {"bytes", cbor_bytes(file.bytes)},
+                   {"mtime", cbor_signed(file.mtime_ns)},
+                   {"ctime", cbor_signed(file.stamp.ctime_ns)},
+                   {"device", cbor_number(file.stamp.device)},
+                   {"inode", cbor_number(file.stamp.inode)}});
+}
+
 std::string cbor_of(const MountedTree& tree) {
-  return cbor_map({{"version", cbor_number(tree.version)},
-                   {"subject", cbor_bytes(tree.subject)},
-                   {"words", list_of(tree.words, cbor_bytes)},
-                   {"source", cbor_bytes(tree.source)},
-                   {"step", cbor_bytes(tree.step)},
-                   {"series", cbor_bytes(tree.series)}});
+  return cbor_map(
+      {{"version", cbor_number(tree.version)},
+       {"subject", cbor_bytes(tree.subject)},
+       {"words", list_of(tree.words, cbor_bytes)},
+       {"source", cbor_bytes(tree.source)},
+       {"step", cbor_bytes(tree.step)},
+       {"series", cbor_bytes(tree.series)},
+       {"inputs", list_of(tree.inputs, [](const SavedInput& file) { return cbor_of(file); })}});
 }
 
 std::string cbor_of(const ReloadRequests& requests) {
@@ -189,6 +200,15 @@ MountEntry mount_of(const CborValue& value) {
   return mount;
 }
 
+SavedInput saved_input_of(const CborValue& value) {
+  SavedInput file{.path = bytes_of(value, "path"), .bytes = bytes_of(value, "bytes")};
+  take(value, "mtime", file.mtime_ns);
+  take(value, "ctime", file.stamp.ctime_ns);
+  take(value, "device", file.stamp.device);
+  take(value, "inode", file.stamp.inode);
+  return file;
+}
+
 MountedTree tree_of(const CborValue& value) {
   MountedTree tree;
   take(value, "version", tree.version);
@@ -199,6 +219,9 @@ MountedTree tree_of(const CborValue& value) {
   tree.source = bytes_of(value, "source");
   tree.step = bytes_of(value, "step");
   if (value.find("series")) tree.series = bytes_of(value, "series");
+  for (const CborValue& file : list_if_any(value, "inputs")) {
+    tree.inputs.push_back(saved_input_of(file));
+  }
   return tree;
 }
 

@@ -223,10 +223,8 @@ void MountHandover::start_waiting() noexcept {
   try {
     require_possible();
     keep_state();
-    SuccessorOffer offer{.state = record_->descriptor()};
-    if (replace) {
-      offer.names.emplace().write(encode(names_of(*served_.source.current())));
-    }
+    SuccessorOffer offer{.state = record_->descriptor(), .replace = replace};
+    offer.names.write(encode(names_of(*served_.source.current())));
     successor_.emplace(*options_.successor, std::move(offer), events_);
   } catch (const std::exception& error) {
     refused(error.what());

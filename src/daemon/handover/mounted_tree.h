@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "storage/inputs.h"
+
 namespace reshardfs {
 
 struct MountedTree {
@@ -21,6 +23,9 @@ struct MountedTree {
   /// Of the source's runs and models the one that is shown, see ConversionOptions::src_prefix;
   /// empty: there is nothing to choose, or that is not known.
   std::string series{};
+  /// Small files that were read beside the tensors, so that the tree can be shown again after they
+  /// have changed.
+  std::vector<SavedInput> inputs{};
 };
 
 }  // namespace reshardfs

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -105,9 +106,8 @@ std::string Successor::ask() {
     socket_.send({.step = HandoverStep::kFailed, .text = conflict});
     return conflict;
   }
-  std::vector<int> descriptors{offer_.state};
-  if (offer_.names) descriptors.push_back(offer_.names->descriptor());
-  socket_.send({.step = HandoverStep::kOffer, .replace = offer_.names.has_value()}, descriptors);
+  const std::array descriptors{offer_.state, offer_.names.descriptor()};
+  socket_.send({.step = HandoverStep::kOffer, .replace = offer_.replace}, descriptors);
   const auto ready = socket_.receive(kAsLongAsItTakes);
   if (!ready) return gone();
   return ready->step == HandoverStep::kReady ? "" : ready->text;

@@ -17,8 +17,9 @@ namespace reshardfs {
 
 /// What it is told first.
 struct SuccessorOffer {
-  int state = -1;                       ///< of a MemoryRecord with a HandoverState
-  std::optional<MemoryRecord> names{};  ///< KnownNames, if another tree may be shown
+  int state = -1;        ///< of a MemoryRecord with a HandoverState
+  MemoryRecord names{};  ///< KnownNames
+  bool replace = false;  ///< whether any other tree may be shown
 };
 
 /// The process that takes over the mount from this one.

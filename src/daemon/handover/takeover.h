@@ -27,9 +27,9 @@ class Takeover {
   /// As the other process has left it; its record counts this hand-over.
   const HandoverState& state() const noexcept { return state_; }
   bool after_crash() const noexcept { return after_crash_; }
-  /// Another tree may be shown in the place of the other process's.
+  /// Any other tree may be shown in the place of the other process's.
   bool may_replace() const noexcept { return replace_; }
-  /// The names of the other process's tree, if it may be replaced. @throws Error kUnsupported
+  /// The names of the other process's tree; none after a crash. @throws Error kUnsupported
   std::vector<KnownName> names() const;
   OpeningTable& openings() noexcept { return *openings_; }
   /// What this process will show. @param is_new as HandoverState::is_new.

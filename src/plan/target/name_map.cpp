@@ -25,10 +25,10 @@ std::string weight_of(const std::string& state, const std::vector<std::string>& 
   return weight == state ? std::string() : weight;
 }
 
-NameMap NameMap::load(const std::filesystem::path& path) {
+NameMap NameMap::load(const std::filesystem::path& path, const SourceTreePtr& tree) {
   NameMap map;
   try {
-    for (auto& [name, target] : read_json_texts(read_small_file(path, kMaxBytes))) {
+    for (auto& [name, target] : read_json_texts(read_small_file(path, kMaxBytes, tree))) {
       if (target.empty() || target.size() > kMaxParameterName) {
         throw Error(ErrorKind::kBadInput, "the new name must be a text of 1 to 4096 bytes")
             .for_parameter(name);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text/glob.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -23,7 +24,7 @@ class NameMap {
   explicit NameMap(std::map<std::string, std::string> names) : names_(std::move(names)) {}
   /// Reads a JSON object: {"old.name": "new.name"}.
   /// @throws Error kBadInput with the file and what is wrong, kMissing, kIo.
-  static NameMap load(const std::filesystem::path& path);
+  static NameMap load(const std::filesystem::path& path, const SourceTreePtr& tree = nullptr);
 
   /// The name in the destination; refers to the argument or to the map.
   const std::string& target(const std::string& source) const;

@@ -17,6 +17,7 @@
 
 #include "storage/backend.h"
 #include "storage/byte_source.h"
+#include "storage/inputs.h"
 #include "storage/local/file_times.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
@@ -199,6 +200,7 @@ SmallFile open_small_file(const std::filesystem::path& path, std::uint64_t max_b
   std::string content(source->size(), '\0');
   source->read_at(0, std::as_writable_bytes(std::span(content)));
   source->check_unchanged();
+  if (const InputsPtr inputs = inputs_of(tree)) inputs->add_read(path, *source, content);
   return {std::move(content), source->mtime_ns()};
 }
 

@@ -6,6 +6,7 @@
 
 #include "reshardfs/strategy.h"
 
+#include "storage/source_tree.h"
 #include "strategy/files/raw_strategy.h"
 
 namespace reshardfs {
@@ -25,6 +26,9 @@ RawStrategy parse_strategy_file(const std::filesystem::path& path, const std::st
 /// The strategy that a file alone states: merged, or of one stage.
 /// @throws Error kBadInput, naming the file.
 Strategy strategy_of_file(const std::filesystem::path& path, RawStrategy raw);
+
+/// Strategy::load() of a file or directory in a tree.
+Strategy load_strategy(const std::filesystem::path& path, const SourceTreePtr& tree);
 
 /// The stage of an unmerged file with operators: that of the first one.
 /// @throws Error kBadInput if that is no stage.

@@ -214,8 +214,12 @@ bool StrategyRules::is_rules_file(const std::filesystem::path& path) {
 StrategyRules StrategyRules::load(const std::filesystem::path& path,
                                   const std::filesystem::path& linkless_root) {
   const SourceTreePtr tree = linkless_tree_of(linkless_root, path);
+  return parse(path.string(), read_small_file(path, kMaxRulesBytes, tree));
+}
+
+StrategyRules StrategyRules::parse(const std::string& file, const std::string& text) {
   auto state = std::make_unique<State>();
-  state->document = read_rules(path.string(), read_small_file(path, kMaxRulesBytes, tree));
+  state->document = read_rules(file, text);
   return StrategyRules(std::move(state));
 }
 

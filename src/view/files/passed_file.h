@@ -9,6 +9,7 @@
 
 #include "plan/reading/content.h"
 #include "storage/byte_source.h"
+#include "storage/inputs.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -18,7 +19,9 @@ class PassedFile final : public VirtualFile {
  public:
   /// @throws Error as open_file().
   PassedFile(const std::filesystem::path& path, const SourceTreePtr& tree)
-      : source_(open_file(path, tree)) {}
+      : source_(open_file(path, tree)) {
+    record_open(path, *source_, tree);
+  }
 
   std::uint64_t size() const override { return source_->size(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {

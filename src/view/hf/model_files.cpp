@@ -13,6 +13,7 @@
 #include "checkpoint/quantized/quantization_config.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "modelmap/variables.h"
+#include "storage/inputs.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/small_file.h"
 #include "view/files/passed_file.h"
@@ -23,10 +24,10 @@
 namespace reshardfs {
 namespace {
 
-/// Of the files beside the source, if symbolic links are refused there.
+/// Of the files beside the source.
 SourceTreePtr tree_of(const ViewContext& context, const std::filesystem::path& file) {
-  return linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "",
-                          file);
+  const SourceRequest& source = context.options.source;
+  return recording(linkless_tree_of(source.no_symlinks ? source.path : "", file), context.inputs);
 }
 
 /// nullopt if there is no config.json, or it is no object.

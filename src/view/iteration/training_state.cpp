@@ -14,6 +14,7 @@
 #include "checkpoint/iteration/iteration_names.h"
 #include "format/mindformers/iteration_common.h"
 #include "plan/reading/content.h"
+#include "storage/inputs.h"
 #include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
@@ -91,8 +92,9 @@ std::optional<std::string> own_common(const ViewContext& context,
                                       const std::filesystem::path& directory,
                                       std::vector<std::string>& notes) {
   const std::filesystem::path path = directory / kIterationCommon;
-  const SourceTreePtr tree =
-      linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "", path);
+  const SourceTreePtr tree = recording(
+      linkless_tree_of(context.options.source.no_symlinks ? context.options.source.path : "", path),
+      context.inputs);
   if (path_kind(path, tree) == PathKind::kMissing) return std::nullopt;
   std::string text = read_small_file(path, kMaxStateBytes, tree);
   if (is_common_json(text)) return text;

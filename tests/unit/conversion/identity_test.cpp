@@ -2,6 +2,7 @@
 #include "conversion/identity.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,12 +14,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Exports of earlier versions are gone on with, and mounts of theirs taken over.
-TEST(Identity, HasTheTextThatItAlwaysHad) {
-  const test::TempDir directory;
+const Input kConfig{"/s/config.json", "c0", ""};
+const Input kTokenizer{"/s/tokenizer.json", "", "2 3 4 5"};
+
+TEST(Identity, NamesAllThatWasOpened) {
   ConversionOptions options;
-  options.source.path = "/s\xff";
-  options.source.strategy = directory.write("empty", "");
+  options.source.path = "/s";
+  options.source.strategy = "/elsewhere/src.ckpt";
   options.dst_sizes = parse_derivation("tp=2");
   options.source.join = {"a*", "b"};
   options.prefix = "net_";
@@ -27,22 +29,21 @@ TEST(Identity, HasTheTextThatItAlwaysHad) {
   options.exclude = {"\xc3\xa9\"\\"};
   options.formats = {OutputFormat::kSafetensors, OutputFormat::kCkpt};
   options.casts = {"fp32->bf16"};
+  options.weights_only = true;
+  const Input strategy{"/elsewhere/src.ckpt", "5a", ""};
+  const std::string inputs =
+      R"("inputs":[{"name":"--src-strategy","content":"5a"},{"name":"config.json","content":"c0"}],)";
   const std::string rest =
-      R"("src-strategy":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",)"
-      R"("dst-strategy":"tp=2","src-join":["a*","b"],"name-map":null,"map":null,)"
-      R"("state-prefix":[],"prefix":"net_","unmatched":2,"replicas":2,"include":[],)"
+      R"("src-strategy":"","dst-strategy":"tp=2","stage-layers":"","src-join":["a*","b"],)"
+      R"("rename":[],"drop":[],)"
+      R"("src-pattern":"","map":null,"state-prefix":[],"prefix":"net_","unmatched":2,)"
+      R"("replicas":2,"include":[],)"
       "\"exclude\":[\"\xc3\xa9\\\"\\\\\"],"
       R"("format":["safetensors","ckpt"],"metadata":"ms","align":null,"shard-size":5000000000,)"
-      R"("dcp-shards":0,"dcp-release":0,"cast":["fp32->bf16"],"crc":false)";
-  EXPECT_EQ(steps_identity(options),
-            "{\"steps\":\"all\",\"source\":\"/s\xef\xbf\xbd\"," + rest + "}");
-  ConversionOptions of_sizes = options;
-  of_sizes.source.sizes = parse_derivation("tp=4");
-  of_sizes.source.strategy.reset();
-  EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("src-strategy"), "tp=4");
-  of_sizes.stage_layers = {10, 9};
-  EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("stage-layers"), "10,9");
-  options.weights_only = true;
+      R"("dcp-shards":0,"dcp-release":0,"cast":["fp32->bf16"],"crc":false,"weights-only":true,)"
+      R"("state-key":"","dequantize":false,"as-in-source":false)";
+  EXPECT_EQ(steps_identity(options, {kConfig, strategy}),
+            R"({"steps":"all","source":"/s",)" + inputs + rest + "}");
   const ConversionSource source{.path = options.source.path / "rank_0" / "a",
                                 .bytes = 10,
                                 .mtime_ns = -1,
@@ -52,10 +53,53 @@ TEST(Identity, HasTheTextThatItAlwaysHad) {
                                 .index_sum = 0xab};
   const std::string file = R"({"path":"rank_0/a","bytes":10,"mtime_ns":-1,"ctime_ns":2,)"
                            R"("inode":18446744073709551615,"index":"00000000000000ab"})";
-  const std::string mounted = mount_identity(options, {source, source});
-  EXPECT_EQ(mounted,
-            "{\"source files\":[" + file + "," + file + "]," + rest + ",\"weights-only\":true}");
+  const std::string mounted =
+      mount_identity(options, {source, source}, {kConfig, strategy}, {kTokenizer});
+  EXPECT_EQ(mounted, R"({"source files":[)" + file + "," + file + "]," + inputs + rest +
+                         R"(,"companions":[{"name":"tokenizer.json","version":"2 3 4 5"}]})");
   EXPECT_EQ(Json::parse(mounted).dump(), mounted);
+}
+
+std::vector<std::string> names(const ConversionOptions& options, const std::vector<Input>& inputs) {
+  const Json json = Json::parse(steps_identity(options, inputs));
+  std::vector<std::string> all;
+  for (const Json& input : json.at("inputs")) all.push_back(input.at("name"));
+  return all;
+}
+
+/// On another machine, the same files may be elsewhere.
+TEST(Identity, NamesFilesByTheirPart) {
+  ConversionOptions options;
+  options.source.path = "/s/";
+  EXPECT_EQ(names(options, {{"/s/a/index.json", "1", ""}, {"/other/x.toml", "2", ""}}),
+            (std::vector<std::string>{"a/index.json", "x.toml"}));
+  options.source.strategy = "/both.toml";
+  options.dst_strategy = "/both.toml";
+  options.source.maps.model_config = "/model/";
+  options.source.maps.maps = {"/b/m.toml", "/a/m.toml"};
+  EXPECT_EQ(names(options, {{"/a/m.toml", "1", ""},
+                            {"/b/m.toml", "2", ""},
+                            {"/both.toml", "3", ""},
+                            {"/model/config.json", "4", ""}}),
+            (std::vector<std::string>{"--dst-strategy", "--map 1", "--map 2",
+                                      "--model-config config.json", "--src-strategy"}));
+}
+
+TEST(Identity, TellsCompanionsFromTheRest) {
+  const ConversionOptions options;
+  const auto identity = [&](const Input& input, const Input& companion) {
+    return JsonDocument::parse(mount_identity(options, {}, {input}, {companion})).value();
+  };
+  const auto before = identity(kConfig, kTokenizer);
+  const auto alone = [&](const JsonDocument& now) {
+    return differ_in_companions_alone(before.value(), now.value());
+  };
+  const Input config{kConfig.path, "c1", ""};
+  const Input tokenizer{kTokenizer.path, "", "2 3 4 6"};
+  EXPECT_FALSE(alone(identity(kConfig, kTokenizer)));
+  EXPECT_TRUE(alone(identity(kConfig, tokenizer)));
+  EXPECT_FALSE(alone(identity(config, kTokenizer)));
+  EXPECT_FALSE(alone(identity(config, tokenizer)));
 }
 
 std::string difference(Json old, const Json& now) {
@@ -88,6 +132,24 @@ TEST(Identity, SaysWhatIsDifferent) {
   old = now;
   old["source files"].push_back(file);
   EXPECT_EQ(difference(old, now), "it has more source files");
+  EXPECT_EQ(difference({{"version", "0.1"}}, {{"version", "0.2"}}),
+            "another version of reshardfs has written it");
+}
+
+TEST(Identity, SaysWhichInputIsDifferent) {
+  const Json config{{"name", "config.json"}, {"content", "c0"}};
+  const Json passed{{"name", "tokenizer.json"}, {"version", "1 2"}};
+  const Json now{{"inputs", {config, passed}}};
+  Json old = now;
+  old["inputs"][0]["content"] = "c1";
+  EXPECT_EQ(difference(old, now), "file 'config.json' has different contents");
+  old = now;
+  old["inputs"][1]["version"] = "1 3";
+  EXPECT_EQ(difference(old, now), "file 'tokenizer.json' has been changed or replaced");
+  old["inputs"].erase(1);
+  EXPECT_EQ(difference(old, now), "it knows no file 'tokenizer.json'");
+  EXPECT_EQ(difference(now, old), "it was made with a file 'tokenizer.json'");
+  EXPECT_EQ(difference(Json::object(), now), "different: inputs");
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ TEST(HandoverState, ComesBackAsItWas) {
                   .source = "/s",
                   .step = "9_50"},
                  {.version = 3, .subject = "{1}", .words = {}, .source = "", .step = ""}};
+  state.trees[1].inputs = {
+      {.path = "/s/\xff", .bytes = "{}\xff", .mtime_ns = -7, .stamp = {1, 2, -3}}};
   state.is_new = true;
   state.processes = 3;
   state.record.upgrades = 2;
@@ -57,6 +59,15 @@ TEST(HandoverState, ComesBackAsItWas) {
   EXPECT_EQ(again.trees[0].source, "/s");
   EXPECT_EQ(again.trees[0].step, "9_50");
   EXPECT_EQ(again.trees[1].version, 3U);
+  EXPECT_TRUE(again.trees[0].inputs.empty());
+  ASSERT_EQ(again.trees[1].inputs.size(), 1U);
+  const SavedInput& input = again.trees[1].inputs.front();
+  EXPECT_EQ(input.path, "/s/\xff");
+  EXPECT_EQ(input.bytes, "{}\xff");
+  EXPECT_EQ(input.mtime_ns, -7);
+  EXPECT_EQ(input.stamp.device, 1U);
+  EXPECT_EQ(input.stamp.inode, 2U);
+  EXPECT_EQ(input.stamp.ctime_ns, -3);
   EXPECT_TRUE(again.is_new);
   EXPECT_EQ(again.processes, 3U);
   EXPECT_EQ(again.record.upgrades, 2U);
@@ -116,7 +127,8 @@ TEST(HandoverState, HasTheBytesThatItAlwaysHad) {
                     {"words", {binary("mount"), binary("\xff")}},
                     {"source", binary("")},
                     {"step", binary("")},
-                    {"series", binary("")}}};
+                    {"series", binary("")},
+                    {"inputs", Json::array()}}};
   json["processes"] = 70'000;
   json["record"] = {{"upgrades", 0},
                     {"crashes", 0},

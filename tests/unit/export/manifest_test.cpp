@@ -100,7 +100,8 @@ TEST(Manifest, RefusesWhatIsNoManifest) {
       {"[]\n", "not an export manifest"},
       {"{}\n", "not an export manifest"},
       {"{\"reshardfs_export\":\"x\"}\n", "not an export manifest"},
-      {"{\"reshardfs_export\":3,\"conversion\":{}}\n", "not an export manifest"},
+      {"{\"reshardfs_export\":4,\"conversion\":{}}\n", "not an export manifest"},
+      {"{\"reshardfs_export\":2,\"conversion\":{}}\n", "earlier version"},
       {"{\"reshardfs_export\":1,\"conversion\":{}}\n", "earlier version"}};
   for (const auto& [text, word] : cases) {
     const test::TempDir directory;

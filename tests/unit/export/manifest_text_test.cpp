@@ -52,9 +52,9 @@ TEST(ManifestText, HasOneSumOfEachFile) {
 // Exports of earlier versions are gone on with.
 TEST(ManifestText, HasTheLinesThatItAlwaysHad) {
   EXPECT_EQ(manifest_header(kIdentity, {}),
-            "{\"reshardfs_export\":2,\"conversion\":{\"version\":\"1\"}}\n");
+            "{\"reshardfs_export\":3,\"conversion\":{\"version\":\"1\"}}\n");
   EXPECT_EQ(manifest_header(kIdentity, SharePlan{{1, 2}, "x"}),
-            "{\"reshardfs_export\":2,\"share\":{\"index\":1,\"count\":2,\"files\":\"x\"},"
+            "{\"reshardfs_export\":3,\"share\":{\"index\":1,\"count\":2,\"files\":\"x\"},"
             "\"conversion\":{\"version\":\"1\"}}\n");
   EXPECT_EQ(manifest_entry_line("a\n\xff", {~std::uint64_t{0}, "", "e\"2"}),
             "{\"path\":\"a\\n\xef\xbf\xbd\",\"size\":18446744073709551615,\"sha256\":\"\","
