@@ -92,6 +92,9 @@ class RESHARDFS_EXPORT Conversion {
   const std::vector<std::string>& steps() const;
   /// Things that the user should know (parameters left out, ...), one line each.
   const std::vector<std::string>& warnings() const;
+  /// What remains unproven of whether the source is complete: "that these are all files". Empty:
+  /// nothing.
+  const std::string& unstated() const noexcept;
   /// Options that select nothing (see SourceRequest::allow_unmatched), one line each. They are
   /// also among the warnings.
   const std::vector<std::string>& unmatched() const;

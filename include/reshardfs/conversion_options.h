@@ -80,6 +80,9 @@ struct ConversionOptions {
   /// Leave out the state of training: optimizers (including `source.state_prefixes`), schedulers
   /// and the training loop. It is recognized by name; see reshardfs-conversion(7).
   bool weights_only = false;
+  /// Accept a source that lacks layers or tensors according to its own numbers, or does not fit
+  /// them, with a warning. Without this it is refused.
+  bool partial = false;
   /// Accept options of views that are not shown, without a warning: they may be meant for other
   /// commands.
   bool allow_idle_view_options = false;

@@ -10,10 +10,10 @@
 
 #include "base/rank_list.h"
 #include "base/text/state_names.h"
-#include "checkpoint/completeness.h"
 #include "conversion/map_copies.h"
 #include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
 #include "plan/replicas/content_equal.h"
 #include "plan/replicas/replica_check.h"
@@ -74,6 +74,10 @@ DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& want
   std::vector<std::string> warnings = unmatched_warnings(request, opening);
   const NameTaker needed = opening.needed(wanted.takes);
   SourceTableResult opened = opening.lay_out(needed);
+  ModelQuestion question = model_question(request, *opening.set());
+  question.table = opened.table.get();
+  question.takes = needed;
+  const std::vector<std::string> lacking = model_warnings(question);
   const MappedSourceOptions mapped = mapped_options(opening, wanted);
   const auto ranks = compare_mapped_ranks(*opened.table, opening.maps(), request.replicas);
   const ModelMaps::Result shown = opening.maps().apply(std::move(opened.table), {}, mapped);
@@ -81,7 +85,7 @@ DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& want
   append(differing, check_map_copies(opening.maps(), shown, mapped, request.replicas));
   DiffSide side(shown.table, request);
   side.warnings_ = std::move(warnings);
-  append(side.warnings_, warnings_of(side.table().checkpoint().completeness(), needed));
+  append(side.warnings_, lacking);
   append(side.warnings_, opened.unmatched);
   append(side.warnings_, side.table().catalogue().warnings());
   append(side.warnings_, opened.warnings);

@@ -22,6 +22,7 @@
 #include "checkpoint/ranks/joined_ranks.h"
 #include "checkpoint/whole/whole_catalogue.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
 #include "plan/source/strategy_catalogue.h"
 #include "storage/local/directory.h"
@@ -60,6 +61,7 @@ class Verification {
   void hint_at_strategy();
   void require_any() const;
   void report_missing();
+  void state_model();
   void state_completeness(const VerifyContext& context);
   void report_open_extents();
   void finish();
@@ -340,6 +342,25 @@ void Verification::require_any() const {
   throw error.in_file(options_.source.path.string());
 }
 
+/// What the model's own numbers say of it, if nothing else is wrong.
+void Verification::state_model() {
+  if (!report_.problems.empty()) return;
+  ModelQuestion question = model_question(options_.source, *source_.set);
+  std::shared_ptr<const SourceTable> table;
+  try {
+    SourceOpening opening(options_.source);
+    opening.take_set(source_.set);
+    table = opening.lay_out_unread({}).table;
+  } catch (const Error&) {
+    // What is wrong is reported by the parameter that it is wrong with.
+  }
+  question.table = table.get();
+  if (options_.source.maps.maps.empty()) {
+    question.takes = [&](const std::string& name) { return options_.names.takes(name); };
+  }
+  report_.completeness = reshardfs::state_model(question);
+}
+
 /// What names, an index or config.json state, and no file has.
 void Verification::report_missing() {
   const Completeness& statement = report_.completeness;
@@ -408,6 +429,7 @@ VerifyReport Verification::run() {
   report_.step = source_.step;
   report_.files = source_.files;
   report_.completeness = source_.completeness;
+  if (source_.set) state_model();
   report_missing();
   for (const ManifestLine& line : manifest_) {
     std::error_code missing;

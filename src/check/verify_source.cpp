@@ -356,7 +356,9 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     report.problems.push_back(std::move(problem));
   }
   out.completeness = std::move(found.completeness);
-  out.completeness.config = config_of(options.source.path, checkpoint);
+  if (out.completeness.config.empty()) {
+    out.completeness.config = config_of(options.source.path, checkpoint);
+  }
   if (!readable.empty()) {
     const bool all = readable.size() == files.size();
     out.stored = stored_files(read, readable, found.catalogue.get());

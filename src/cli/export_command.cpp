@@ -40,7 +40,7 @@ namespace reshardfs {
 namespace {
 
 void print_result(const ExportResult& result, const std::string& directory, double seconds,
-                  const std::optional<Share>& share) {
+                  const std::optional<Share>& share, const std::string& unstated) {
   std::string text = share ? fmt::format("share {}: ", to_string(*share)) : "";
   text += fmt::format("{} of {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
                       counted(result.written_files, "file"), printable(directory), seconds);
@@ -68,17 +68,19 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; all shares are complete, see {}", kChecksumFile);
   }
   std::cout << text << "\n";
+  if (!unstated.empty()) std::cout << "nothing states " << unstated << "\n";
 }
 
 using Clock = std::chrono::steady_clock;
 
 void tell_of_result(const ExportResult& result, const std::string& target, Clock::time_point begun,
-                    const std::optional<Share>& share, const LogSettings& log) {
+                    const std::optional<Share>& share, const LogSettings& log,
+                    const std::string& unstated) {
   for (const std::string& warning : result.warnings) {
     log_warning(LogEvent::kConversionWarning, "{}", warning);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-  if (!log.quiet) print_result(result, target, seconds, share);
+  if (!log.quiet) print_result(result, target, seconds, share, unstated);
 }
 
 int tell_of_interruption(const Interrupted& stop, const StopSignals& signals) {
@@ -181,7 +183,7 @@ int run_export_to_file(const Given& given, OutputFormat format) {
   } catch (const Interrupted& stop) {
     return tell_of_interruption(stop, signals);
   }
-  tell_of_result(result, target, begun, std::nullopt, log);
+  tell_of_result(result, target, begun, std::nullopt, log, conversion.unstated());
   return kExitDone;
 }
 
@@ -242,7 +244,7 @@ int run_export(const Given& given) {
         "--reflink has shared nothing: no 64 KiB of a file lie in its blocks as they lie in the "
         "source's");
   }
-  tell_of_result(result, directory, begun, options.share, log);
+  tell_of_result(result, directory, begun, options.share, log, conversion.unstated());
   return kExitDone;
 }
 

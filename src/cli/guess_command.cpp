@@ -11,7 +11,6 @@
 #include "base/text/text.h"
 #include "check/slice_contents.h"
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_display.h"
@@ -20,6 +19,7 @@
 #include "cli/write_file.h"
 #include "conversion/installed_maps.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "guess/guess.h"
 #include "guess/guess_rules.h"
 #include "guess/guess_words.h"
@@ -110,7 +110,7 @@ int run_strategy_guess(const Given& given) {
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
   write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });
   if (!arguments.quiet) {
-    for (const std::string& line : warnings_of(set.completeness())) complain(line);
+    for (const std::string& line : model_warnings(ModelQuestion{set})) complain(line);
     for (const std::string& doubt : guess.doubts) complain(doubt);
     for (const std::string& question : open_questions(guess)) complain(question);
     std::cerr << summary_words(guess) << std::endl;

@@ -35,6 +35,7 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/model_maps.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
 #include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
@@ -172,21 +173,32 @@ void rename(const Renames& renames, CheckpointContents& contents) {
   give_names(contents.refused);
 }
 
+/// What the model's own numbers say of what was opened.
+Inspected with_statement(const InspectArguments& arguments, Inspected inspected) {
+  const SourceRequest& source = arguments.source;
+  ModelQuestion question = model_question(source, *inspected.set);
+  if (inspected.laid_out) question.table = &inspected.laid_out->table().unmapped();
+  if (source.maps.maps.empty()) {
+    question.takes = [&](const std::string& name) { return arguments.names.takes(name); };
+  }
+  inspected.completeness = state_model(question);
+  if (!source.strategy && source.sizes.empty()) return inspected;
+  inspected.completeness.grounds.emplace_back("the strategy");
+  inspected.completeness.unstated.clear();
+  return inspected;
+}
+
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const SourceRequest& source = arguments.source;
   const CheckpointOptions options = listed_once(source.path, examining_options(arguments));
   const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
-  Inspected inspected{options, set, contents_of(*set), set->completeness(), std::nullopt, {}};
+  Inspected inspected{options, set, contents_of(*set), {}, std::nullopt, {}};
   Renames renames(source.renames, source.drops, source.state_prefixes);
   renames.settle_wrappers(*set);
   check_renames(arguments, renames, *set);
   rename(renames, inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();
-  if (is_laid_out) {
-    inspected.completeness.grounds.emplace_back("the strategy");
-    inspected.completeness.unstated.clear();
-  }
   const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {
@@ -310,9 +322,8 @@ std::size_t count_rows(const std::string& text) {
 
 bool has_several_ranks(const CheckpointContents& contents) {
   const auto& files = contents.files;
-  return std::any_of(files.begin(), files.end(), [&](const CheckpointFile& file) {
-    return file.rank != files.front().rank;
-  });
+  return std::any_of(files.begin(), files.end(),
+                     [&](const CheckpointFile& file) { return file.rank != files.front().rank; });
 }
 
 /// @param around lines that are printed above it and below it.
@@ -500,7 +511,7 @@ int run_inspect(const Given& given) {
   list_series(arguments);
   std::optional<Inspected> opened;
   try {
-    opened = open_inspected(arguments);
+    opened = with_statement(arguments, open_inspected(arguments));
   } catch (const Error& error) {
     return describe_unopened(arguments, error);
   }
@@ -519,6 +530,9 @@ int run_inspect(const Given& given) {
   const auto takes = [&](const std::string& name) {
     return !arguments.source.maps.maps.empty() || arguments.names.takes(name);
   };
+  for (const Error& error : inspected.completeness.missing) {
+    log_warning(LogEvent::kConversionWarning, "{}", error.what());
+  }
   for (const std::string& line : warnings_of(inspected.completeness, takes)) {
     log_warning(LogEvent::kConversionWarning, "{}", line);
   }

@@ -14,7 +14,6 @@
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "base/text/utf8.h"
-#include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/words/shared_words.h"
@@ -22,6 +21,7 @@
 #include "conversion/installed_maps.h"
 #include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/source/source_table.h"
@@ -76,7 +76,7 @@ void warn(const std::vector<std::string>& lines) {
 Met meet(const MapCommandArguments& arguments, SourceOpening& opening) {
   const CheckpointSet& set = *opening.open_set();
   warn(set.warnings());
-  warn(warnings_of(set.completeness()));
+  warn(model_warnings(model_question(arguments.source, set)));
   const SourceTableResult opened = opening.lay_out_unread({});
   compare_mapped_ranks(*opened.table, opening.maps(), arguments.source.replicas);
   warn(opened.unmatched);

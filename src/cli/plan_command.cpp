@@ -69,6 +69,9 @@ void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   table.wrap_last_column(output_columns());
   std::cout << table.str();
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
+  if (!conversion.unstated().empty()) {
+    std::cout << "nothing states " << conversion.unstated() << "\n";
+  }
 }
 
 int draw(const Given& given, const Conversion& conversion) {
@@ -120,6 +123,7 @@ int run_plan(const Given& given) {
   plans.open_list("ranks");
   for (const Rank shown : ranks) write_plan(plans, shown, conversion.traffic(shown));
   plans.close_list();
+  if (!conversion.unstated().empty()) plans.member("unstated", conversion.unstated());
   plans.close_object();
   std::cout << plans.take() << "\n";
   return kExitDone;

@@ -13,7 +13,6 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/completeness.h"
 #include "checkpoint/set_format.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -24,6 +23,7 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/named_strategy.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "plan/source/recorded_strategy.h"
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
@@ -56,7 +56,8 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
   }
   CheckpointSet set = CheckpointSet::open(arguments.request.path, set_options(arguments.request));
   for (const std::string& warning : set.warnings()) complain(warning);
-  for (const std::string& line : warnings_of(set.completeness())) complain(line);
+  for (const std::string& line : model_warnings(model_question(arguments.request, set)))
+    complain(line);
   return set;
 }
 

@@ -177,6 +177,22 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
   return best_of(complete_ones(candidates_for(tensors_of(names))));
 }
 
+std::string hugging_face_maps(const std::vector<std::string>& names) {
+  constexpr const char* kHub = "Hugging Face";
+  // One name of each kind says as much as all.
+  std::set<std::string> shapes;
+  std::vector<std::string> kinds;
+  for (const std::string& name : names) {
+    if (shapes.insert(modelmap::Pattern::shape(name)).second) kinds.push_back(name);
+  }
+  std::string words;
+  for (const FittingMap& fitting : fitting_maps(kinds)) {
+    if (fitting.shows != kHub) return {};
+    words += (words.empty() ? "--map " : " or --map ") + fitting.map;
+  }
+  return words;
+}
+
 std::string only_map_for(const std::vector<std::string>& names, const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
   const std::vector<Candidate> all = candidates_for(tensors);

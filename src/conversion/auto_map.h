@@ -31,4 +31,8 @@ std::string only_map_for(const std::vector<std::string>& names, const std::strin
 ///         only_map_for().
 void settle_auto_map(SourceRequest& request);
 
+/// "--map a or --map b": the installed maps that show Hugging Face's names in place of these, which
+/// no map has as Hugging Face's own. Empty: there are none.
+std::string hugging_face_maps(const std::vector<std::string>& names);
+
 }  // namespace reshardfs

@@ -29,6 +29,7 @@
 #include "conversion/sized_source.h"
 #include "conversion/source_opening.h"
 #include "conversion/source_words.h"
+#include "conversion/stated_model/stated_model.h"
 #include "conversion/strategy_input.h"
 #include "conversion/unmatched_selectors.h"
 #include "conversion/wanted_views.h"
@@ -304,6 +305,7 @@ class Opening {
   void open_source() {
     opened_ = lay_out(options_, opening_, name_map_, target_input_);
     MappedSourceOptions mapped = opening_.mapped_options();
+    mapped.checks_family = state_completeness();
     const NameFilter filter = filter_of(options_);
     if (selects_some(options_)) {
       mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
@@ -407,6 +409,27 @@ class Opening {
   }
 
  private:
+  /// @return whether nothing lacks. @throws Error for what does, unless that is accepted.
+  bool state_completeness() {
+    ModelQuestion question = model_question(options_.source, *tables_.checkpoint);
+    question.table = opened_.table.get();
+    if (selects_some(options_)) {
+      // Behind a map, these are not the names of the source.
+      question.takes = [this, filter = filter_of(options_)](const std::string& name) {
+        return opening_.maps().empty() && takes(filter, name_map_, name);
+      };
+    }
+    completeness_ = state_model(question);
+    if (!options_.partial) require_whole_model(completeness_);
+    const bool is_whole = completeness_.missing.empty();
+    name_missing(completeness_);
+    // Of what is open for single tensors, there is a warning.
+    if (opened_.table->strategy() == nullptr && completeness_.open_extents.empty()) {
+      tables_.unstated = completeness_.unstated;
+    }
+    return is_whole;
+  }
+
   /// @param sizes in place of the target's own, if it is sizes.
   std::optional<Strategy> strategy_for(const DerivedSizes& sizes) {
     if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
@@ -479,8 +502,7 @@ class Opening {
     append(tables_.unmatched, opened_.unmatched);
     append(tables_.warnings, opened_.unmatched);
     const NameFilter filter = filter_of(options_);
-    append(tables_.warnings,
-           warnings_of(tables_.checkpoint->completeness(), [&](const std::string& name) {
+    append(tables_.warnings, warnings_of(completeness_, [&](const std::string& name) {
              return !maps_.empty() || takes(filter, name_map_, name);
            }));
     append(tables_.warnings, opened_.warnings);
@@ -517,6 +539,7 @@ class Opening {
   std::vector<std::string> names_;  ///< in the source, where options select by name
   bool allowed_ = false;            ///< that options select nothing
   SourceTableResult opened_;
+  Completeness completeness_{};
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
   std::optional<FamilyTarget> family_;  ///< where sizes are for tensors whose cuts nothing states

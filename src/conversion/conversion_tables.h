@@ -49,6 +49,7 @@ struct ConversionTables {
   std::vector<OutputFormat> formats;
   ShownModel model;
   InputsPtr inputs;                    ///< what was read beside the tensors
+  std::string unstated{};              ///< see Completeness
   std::vector<std::string> warnings;   ///< lines that the user should see
   std::vector<std::string> unmatched;  ///< the `warnings` about options that select nothing
   std::vector<std::string> notes;

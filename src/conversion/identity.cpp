@@ -96,6 +96,7 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.texts("cast", options.casts);
   json.member("crc", options.append_crc);
   json.member("weights-only", options.weights_only);
+  json.member("partial", options.partial);
   json.member("state-key", options.source.state_key);
   json.member("dequantize", options.source.dequantize);
   json.member("as-in-source", options.as_in_source);

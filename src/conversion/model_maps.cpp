@@ -110,7 +110,8 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
                      InputsPtr inputs)
     : linkless_root_(std::move(linkless_root)),
       inputs_(std::move(inputs)),
-      directions_(options.directions) {
+      directions_(options.directions),
+      source_(source) {
   for (const std::string& name : options.maps) maps_.push_back(load_map(name));
   if (directions_.empty()) directions_.assign(maps_.size(), MapDirection::kAuto);
   if (directions_.size() != maps_.size()) {
@@ -153,7 +154,7 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   // What no map needs may be anything.
   if (maps_.empty()) return;
   if (config_file_.empty()) {
-    read_params(source);
+    read_params();
     return;
   }
   try {
@@ -164,11 +165,14 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   }
 }
 
+std::filesystem::path ModelMaps::params_file() const {
+  return source_.empty() || is_url(source_) ? std::filesystem::path() : meta_params(source_);
+}
+
 /// The numbers of Meta's releases of Llama. Loaders of Hugging Face's models do not know that file:
 /// it is no config.json of the model shown.
-void ModelMaps::read_params(const std::filesystem::path& source) {
-  if (source.empty() || is_url(source)) return;
-  const std::filesystem::path params = meta_params(source);
+void ModelMaps::read_params() {
+  const std::filesystem::path params = params_file();
   if (params.empty()) return;
   try {
     config_ =
@@ -180,12 +184,13 @@ void ModelMaps::read_params(const std::filesystem::path& source) {
 }
 
 modelmap::ModelConfig ModelMaps::config_of_model() const {
-  if (config_.is_read() || config_file_.empty()) return config_;
+  if (config_.is_read()) return config_;
+  const std::filesystem::path file = config_file_.empty() ? params_file() : config_file_;
+  if (file.empty()) return config_;
   try {
-    return modelmap::ModelConfig::parse(read_file(config_file_, modelmap::kMaxConfigBytes),
-                                        config_file_.string());
+    return modelmap::ModelConfig::parse(read_file(file, modelmap::kMaxConfigBytes), file.string());
   } catch (Error& error) {
-    throw error.in_file(config_file_.string());
+    throw error.in_file(file.string());
   }
 }
 
@@ -359,6 +364,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
     try {
       modelmap::MapOptions map = map_options(i, result.table, tensors, destination);
       map.leaves_out = options.leaves_out;
+      map.checks_family = options.checks_family;
       // What the last map shows is asked for; what others need of those before it, it tells itself.
       map.wants = i + 1 < maps_.size() && options.wants
                       ? [](const std::string& /*name*/) { return false; }

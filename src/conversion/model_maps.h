@@ -48,7 +48,8 @@ class ModelMaps {
 
   /// The config.json in use; empty: none.
   const std::filesystem::path& config_file() const noexcept { return config_file_; }
-  /// The contents of config_file(), even without maps. Empty if there is none.
+  /// The contents of config_file(), or of a release's params.json, even without maps. Empty if
+  /// there is none.
   /// @throws Error kMissing, kIo, or kBadInput with the file.
   modelmap::ModelConfig config_of_model() const;
   /// Whether the user has named the config by its directory.
@@ -116,7 +117,8 @@ class ModelMaps {
   std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes) const;
   void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source,
                    const SourceTreePtr& listed);
-  void read_params(const std::filesystem::path& source);
+  std::filesystem::path params_file() const;
+  void read_params();
   void read_training(const std::filesystem::path& training_config,
                      const std::filesystem::path& source, const SourceTreePtr& listed);
   void find_training(const std::filesystem::path& source, const std::set<std::string>& keys,
@@ -145,6 +147,7 @@ class ModelMaps {
   modelmap::ModelConfig config_;
   modelmap::TrainingConfig training_;
   std::filesystem::path config_file_;
+  std::filesystem::path source_;
   bool has_model_directory_ = false;
   std::vector<std::string> notes_;
 };

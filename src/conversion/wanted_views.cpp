@@ -132,13 +132,6 @@ void add_idle_view_options(const ConversionOptions& options,
              "the views dcp, dcp-hf and megatron");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
-  if (!options.source.maps.model_config.empty() && options.source.maps.maps.empty() &&
-      options.dst_sizes.empty() && options.source.sizes.empty() && !options.source.dequantize &&
-      !idle.shows({kHuggingFace, kVllm})) {
-    unmatched.add(
-        "--model-config is for a map, for the view hf, for strategies that are sizes and for "
-        "--dequantize: give --map, or add hf to --views");
-  }
 }
 
 }  // namespace reshardfs

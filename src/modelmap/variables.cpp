@@ -38,13 +38,16 @@ constexpr std::array<KnownName, 15> kKnownNames = {{
     {"groups",
      {"num_key_value_heads", "num_query_groups", "n_kv_heads", "multi_query_group_num"},
      "heads",
-     " mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 gemma gemma2 "
-     "gemma3 gemma3_text "},
+     " mistral mixtral ministral ministral3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next deepseek_v2 "
+     "deepseek_v3 gemma gemma2 gemma3 gemma3_text gpt_oss glm glm4 glm4_moe smollm3 seed_oss "
+     "starcoder2 ernie4_5 minimax_m2 "},
     {"hidden", {"hidden_size", "n_embd", "d_model", "dim"}},
     {"head_dim",
      {"head_dim", "kv_channels"},
      "hidden/heads",
-     " qwen3 gemma gemma2 gemma3 gemma3_text "},
+     " ministral ministral3 ernie4_5 internlm3 exaone4 qwen3 qwen3_next gemma gemma2 gemma3 "
+     "gemma3_text gpt_oss glm glm4 glm4_moe seed_oss "
+     "minimax_m2 "},
     {"layers", {"num_hidden_layers", "num_layers", "n_layer", "n_layers"}},
     {"ffn", {"intermediate_size", "ffn_hidden_size", "n_inner"}},
     {"moe_ffn",

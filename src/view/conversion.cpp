@@ -338,6 +338,10 @@ const std::vector<std::string>& Conversion::steps() const {
 const std::vector<std::string>& Conversion::warnings() const {
   return state_->tables.warnings;
 }
+const std::string& Conversion::unstated() const noexcept {
+  return state_->tables.unstated;
+}
+
 const std::vector<std::string>& Conversion::unmatched() const {
   return state_->tables.unmatched;
 }

@@ -27,12 +27,14 @@ struct Row {
 constexpr std::array kRows = {
     Row{"embed_tokens.weight", "VH"},
     Row{"tok_embeddings.weight", "VH"},
+    Row{"tok_embeddings.embedding_weight", "VH"},
     Row{"word_embeddings.weight", "VH"},
     Row{"wte.weight", "VH"},
     Row{"embed_in.weight", "VH"},
     Row{"embed_out.weight", "VH"},
     Row{"lm_head.weight", "VH"},
     Row{"model.output.weight", "VH"},
+    Row{"output_layer.weight", "VH"},
     Row{"self_attn.q_proj.weight", "AH"},
     Row{"self_attn.k_proj.weight", "GH"},
     Row{"self_attn.v_proj.weight", "GH"},
@@ -61,6 +63,8 @@ constexpr std::array kRows = {
     Row{"attention_norm.weight", "H"},
     Row{"ffn_norm.weight", "H"},
     Row{"model.norm.weight", "H"},
+    Row{"model.norm_out.weight", "H"},
+    Row{"final_layernorm.weight", "H"},
 };
 
 /// Inside "mlp.experts.3.", and of a model's only expert layers.
@@ -69,6 +73,8 @@ constexpr std::array kExpertRows = {
     Row{"up_proj.weight", "MH"},
     Row{"down_proj.weight", "HM"},
 };
+
+constexpr std::size_t npos = std::string_view::npos;
 
 bool ends_in(std::string_view name, std::string_view end) {
   if (name.size() < end.size()) return false;
@@ -94,54 +100,83 @@ bool is_of_another_tower(std::string_view name) {
   });
 }
 
+using Number = Known<std::int64_t>;
+
 class Numbers {
  public:
-  explicit Numbers(const modelmap::ModelConfig& config) : config_(config) {}
+  explicit Numbers(const modelmap::ModelConfig& config)
+      : variables_{.config = config}, scope_(variables_) {}
 
-  std::optional<std::int64_t> first_of(std::initializer_list<const char*> keys) const {
+  /// As model maps know it.
+  Number known(const char* name) const { return in_range(scope_.known(name)); }
+
+  Number first_of(std::initializer_list<const char*> keys) const {
     for (const char* key : keys) {
-      const auto value = config_.find(key);
-      if (value && *value > 0 && *value <= kMost) return value;
+      const auto value = variables_.config.find(key);
+      if (!value) continue;
+      return in_range(Number::stated(*value, variables_.config.file() + ": " + key));
     }
-    return std::nullopt;
+    return {};
   }
 
  private:
   /// So that the product of two is a number in 64 bits.
   static constexpr std::int64_t kMost = std::int64_t{1} << 31U;
-  const modelmap::ModelConfig& config_;
+
+  static Number in_range(const Number& number) {
+    return number && *number > 0 && *number <= kMost ? number : Number();
+  }
+
+  modelmap::Variables variables_;
+  modelmap::Scope scope_;
 };
+
+Number product(const Number& a, const Number& b) {
+  return Number::stated(*a * *b, a.origin() + "; " + b.origin());
+}
+
+/// Whether the sizes of heads that a configuration does not have follow from others.
+bool has_defaults(const modelmap::ModelConfig& config) {
+  return !config.model_type().empty() || config.file() == "params.json";
+}
+
+modelmap::ModelConfig config_in(const std::string& text) {
+  try {
+    return modelmap::ModelConfig::parse(text);
+  } catch (const Error&) {
+    return {};  // whoever needs it says what is wrong with it
+  }
+}
 
 }  // namespace
 
-ModelShapes::ModelShapes(const std::string& text) {
-  modelmap::ModelConfig config;
-  try {
-    config = modelmap::ModelConfig::parse(text);
-  } catch (const Error&) {
-    return;  // whoever needs it says what is wrong with it
-  }
+ModelShapes::ModelShapes(const std::string& text) : ModelShapes(config_in(text)) {}
+
+ModelShapes::ModelShapes(const modelmap::ModelConfig& config) {
+  if (!config.is_read()) return;
   const Numbers numbers(config);
-  const auto put = [&](const char* letter, std::optional<std::int64_t> value) {
-    if (value) numbers_[letter] = *value;
+  const auto put = [&](const char* letter, Number value) {
+    if (value) numbers_[letter] = std::move(value);
   };
-  const auto hidden = numbers.first_of({"hidden_size", "n_embd", "d_model", "dim"});
-  const auto heads = numbers.first_of({"num_attention_heads", "n_head", "n_heads", "num_heads"});
-  const auto key_heads = numbers.first_of({"num_key_value_heads", "n_kv_heads"});
-  auto head_dim = numbers.first_of({"head_dim"});
-  if (!head_dim && hidden && heads && *hidden % *heads == 0) head_dim = *hidden / *heads;
-  vocabulary_ = numbers.first_of({"vocab_size"});
-  put("V", vocabulary_);
+  const Number hidden = numbers.known("hidden");
+  const Number heads = numbers.known("heads");
+  Number groups = numbers.first_of({"num_key_value_heads", "num_query_groups", "n_kv_heads"});
+  if (!groups && has_defaults(config)) groups = numbers.known("groups");
+  Number head_dim = numbers.known("head_dim");
+  if (!head_dim && !has_defaults(config) && hidden && heads && *hidden % *heads == 0) {
+    head_dim = Number::derived(*hidden / *heads, hidden.origin());
+  }
+  put("V", numbers.known("vocab"));
   put("H", hidden);
-  put("F", numbers.first_of({"intermediate_size", "ffn_hidden_size", "n_inner"}));
+  put("F", numbers.known("ffn"));
   put("M", numbers.first_of({"moe_intermediate_size"}));
   put("E", numbers.first_of({"n_routed_experts", "num_experts", "num_local_experts"}));
   put("L", numbers.first_of({"q_lora_rank"}));
   put("K", numbers.first_of({"kv_lora_rank"}));
   // Latent attention has projections of other shapes under the same names.
   if (head_dim && !numbers_.contains("K")) {
-    if (heads) put("A", *heads * *head_dim);
-    if (key_heads) put("G", *key_heads * *head_dim);
+    if (heads) put("A", product(heads, head_dim));
+    if (groups) put("G", product(groups, head_dim));
   }
   if (const auto tied = config.find("tie_word_embeddings")) tied_ = *tied != 0;
 }
@@ -175,7 +210,10 @@ std::optional<StatedShape> ModelShapes::find(const std::string& name) const {
       continue;
     }
     if (number == numbers_.end()) return std::nullopt;
-    stated.shape.push_back(number->second);
+    stated.shape.push_back(*number->second);
+    stated.is_of_heads = stated.is_of_heads || std::string_view("AGF").find(letter) != npos;
+    stated.is_of_others = stated.is_of_others || std::string_view("MELK").find(letter) != npos;
+    stated.origins += (stated.origins.empty() ? "" : "; ") + number->second.origin();
   }
   if (stated.may_have_more_rows) {
     stated.rows = "a vocabulary of " + std::to_string(stated.shape.front());

@@ -11,6 +11,8 @@
 
 #include "reshardfs/shape.h"
 
+#include "base/known.h"
+#include "modelmap/variables.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -22,6 +24,12 @@ struct StatedShape {
   bool may_have_more_rows = false;
   /// Describes the rows: "a vocabulary of 16"; empty: no description.
   std::string rows{};
+  /// Whether it depends on the number of heads, or on the width of dense layers.
+  bool is_of_heads = false;
+  /// Whether it depends on other sizes still.
+  bool is_of_others = false;
+  /// Where the sizes come from: "config.json: num_attention_heads; config.json: hidden_size".
+  std::string origins{};
 };
 
 /// The shapes, according to config.json, of weights with known names in networks of Hugging Face
@@ -32,11 +40,12 @@ class ModelShapes {
   ModelShapes() = default;
   /// @param text of config.json; invalid text states nothing.
   explicit ModelShapes(const std::string& text);
+  explicit ModelShapes(const modelmap::ModelConfig& config);
   /// Knows no shapes if the file does not exist, or is too large for a configuration.
   /// @throws Error kIo.
   static ModelShapes read(const std::filesystem::path& file, const SourceTreePtr& tree);
 
-  bool empty() const noexcept { return numbers_.empty() && !vocabulary_; }
+  bool empty() const noexcept { return numbers_.empty(); }
   /// nullopt if the name is unknown, or config.json lacks a number that the shape needs.
   std::optional<StatedShape> find(const std::string& name) const;
   /// Whether config.json says that the embeddings are also the output's weights; nullopt: it does
@@ -44,8 +53,8 @@ class ModelShapes {
   std::optional<bool> ties_embeddings() const noexcept { return tied_; }
 
  private:
-  std::map<std::string, std::int64_t, std::less<>> numbers_{};  ///< dimensions, by their letters
-  std::optional<std::int64_t> vocabulary_{};
+  /// Dimensions, by their letters.
+  std::map<std::string, Known<std::int64_t>, std::less<>> numbers_{};
   std::optional<bool> tied_{};
 };
 

@@ -2,7 +2,6 @@
 #include "cli/describe/model_facts.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,37 +9,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/numbers.h"
 #include "base/text/state_names.h"
+#include "conversion/stated_model/layer_names.h"
 #include "modelmap/family_names.h"
 
 namespace reshardfs {
 namespace {
-
-struct LayerOfName {
-  std::string_view block;  ///< the name before the number: "model.layers"
-  std::int64_t number = 0;
-};
-
-/// The first number that stands behind a word for layers.
-std::optional<LayerOfName> layer_of(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kWords{"layers", "layer", "h", "blocks", "block"};
-  std::size_t begin = 0;
-  std::string_view before;
-  while (begin < name.size()) {
-    const std::size_t end = std::min(name.find('.', begin), name.size());
-    const std::string_view segment = name.substr(begin, end - begin);
-    const bool is_behind_word = std::find(kWords.begin(), kWords.end(), before) != kWords.end();
-    if (is_behind_word) {
-      if (const auto number = parse_number(segment)) {
-        return LayerOfName{name.substr(0, begin - 1), *number};
-      }
-    }
-    before = segment;
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
 
 /// Counts layers by the names of weights.
 class NumberedLayers {

@@ -10,6 +10,7 @@
 
 #include "conversion/model_maps.h"
 #include "conversion/sized_source.h"
+#include "conversion/stated_model/model_numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -43,10 +44,10 @@ std::optional<ProvenSizes> try_sizes(const std::string& text, const SizesQuestio
 std::optional<ProvenSizes> proven_sizes(const SizesQuestion& question) {
   try {
     const ModelMaps maps(ModelMapOptions(), question.path, question.linkless_root);
-    const auto layers = maps.config_of_model().find("num_hidden_layers");
-    if (!layers || !question.layers || static_cast<std::uint64_t>(*layers) != *question.layers) {
-      return std::nullopt;
-    }
+    const auto numbers = numbers_of_config(maps.config_file(), question.linkless_root);
+    const bool has_all = numbers && numbers->layers && question.layers &&
+                         static_cast<std::uint64_t>(*numbers->layers) == *question.layers;
+    if (!has_all) return std::nullopt;
     std::optional<ProvenSizes> only;
     for (std::int64_t tp = 2; tp <= question.devices; ++tp) {
       if (question.devices % tp != 0) continue;

@@ -68,6 +68,10 @@ std::vector<Option> choice_rows() {
        .help = "Leave out the states of optimizers, schedulers and the training loop, which are "
                "recognized by their names",
        .commands = kSets | kDiff},
+      {.name = "partial",
+       .help = "Accept a source that lacks layers or tensors, or does not fit the sizes of its "
+               "config.json, with a warning",
+       .commands = kConversions},
       {.name = "allow-unmatched",
        .help = "Accept options that select nothing of this checkpoint, with a warning, as in "
                "scripts for many checkpoints",

@@ -46,6 +46,7 @@ void set_choices(const Given& given, ConversionOptions& options) {
   options.include = given.texts("include");
   options.exclude = given.texts("exclude");
   options.weights_only = given.flag("weights-only");
+  options.partial = given.flag("partial");
   options.allow_idle_view_options = given.from_file;
 }
 

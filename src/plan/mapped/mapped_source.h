@@ -25,6 +25,8 @@ struct MappedSourceOptions {
   std::function<bool(const std::string& name)> leaves_out{};
   /// See modelmap::MapOptions.
   std::function<bool(const std::string& target)> wants{};
+  /// See modelmap::MapOptions: not where the source is known to be a part of the model.
+  bool checks_family = true;
 };
 
 /// The full tensors of a table, in its order, as input of a map. A parameter without a layout is

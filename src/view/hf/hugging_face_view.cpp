@@ -6,6 +6,7 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/whole/lora_adapter.h"
+#include "conversion/auto_map.h"
 #include "view/hf/model_files.h"
 #include "view/merged/hub_shards.h"
 #include "view/weights.h"
@@ -26,12 +27,29 @@ void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
   files.front().path = std::string(kModelDirectory) + "/adapter_model.safetensors";
 }
 
+/// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
+///         would begin with random weights.
+void require_known_names(const ViewContext& context, const TakesParameter& is_weight) {
+  if (!context.model.side.empty() || context.model.config_file.empty()) return;
+  std::vector<std::string> names;
+  for (const TargetParameter& parameter : context.whole->parameters()) {
+    if (is_array(parameter.dtype) && is_weight(parameter)) names.push_back(parameter.name);
+  }
+  const std::string maps = hugging_face_maps(names);
+  if (maps.empty()) return;
+  throw Error(ErrorKind::kUsage,
+              "the names of the tensors are not those of Hugging Face's models, which hf/ is for")
+      .for_parameter(names.front())
+      .hint("give " + maps + ", or take --views hub, which has them as they are");
+}
+
 }  // namespace
 
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   const bool asked = !context.options.views.empty();
   if (context.whole == nullptr || (!asked && context.model.side != "Hugging Face")) return {};
   const TakesParameter is_weight = weights_alone(context);
+  require_known_names(context, is_weight);
   std::vector<OutputFile> files;
   try {
     files = hub_shards(context, kModelDirectory, is_weight);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/stated_model/layer_names.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/text/numbers.h"
+
+namespace reshardfs {
+namespace {
+
+template <typename Words>
+bool is_among(const Words& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+constexpr std::array<std::string_view, 5> kLayerWords{"layers", "layer", "h", "blocks", "block"};
+
+/// Layers that have the same parts.
+struct Kind {
+  std::vector<std::int64_t> layers{};
+};
+using Kinds = std::map<std::vector<ModulePart>, Kind>;
+
+}  // namespace
+
+std::optional<LayerOfName> layer_of(std::string_view name) {
+  std::size_t begin = 0;
+  std::string_view before;
+  while (begin < name.size()) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view segment = name.substr(begin, end - begin);
+    if (is_among(kLayerWords, before)) {
+      if (const auto number = parse_number(segment)) {
+        return LayerOfName{name.substr(0, begin - 1), *number,
+                           name.substr(std::min(end + 1, name.size()))};
+      }
+    }
+    before = segment;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+bool is_of_other_part(std::string_view name) {
+  constexpr std::array<std::string_view, 15> kWords{
+      "vision", "visual", "audio",     "image",     "speech", "video",     "mtp",   "nextn",
+      "draft",  "medusa", "projector", "connector", "eagle",  "resampler", "talker"};
+  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
+    return name.find(word) != std::string_view::npos;
+  });
+}
+
+std::optional<ModulePart> module_part(std::string_view rest) {
+  constexpr std::array<std::string_view, 4> kWeights{"weight", "qweight", "weight_packed", "W_q"};
+  const std::size_t dot = rest.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view last = rest.substr(dot + 1);
+  if (last == "bias") return ModulePart{rest.substr(0, dot), true};
+  if (!is_among(kWeights, last)) return std::nullopt;
+  return ModulePart{rest.substr(0, dot), false};
+}
+
+std::vector<std::int64_t> LayerStack::lacking(std::int64_t count) const {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!layers_.contains(i)) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> LayerStack::gaps() const {
+  constexpr std::int64_t kMost = 100'000;
+  std::vector<std::int64_t> numbers;
+  for (auto layer = layers_.begin(); layer != layers_.end(); ++layer) {
+    const auto next = std::next(layer);
+    if (next == layers_.end() || next->first - layer->first > kMost) continue;
+    for (std::int64_t i = layer->first + 1; i < next->first; ++i) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+std::vector<LayerStack::Uneven> LayerStack::uneven(const std::vector<std::string>& kinds,
+                                                   bool has_biases) const {
+  std::map<std::string_view, Kinds> all;
+  for (const auto& [number, names] : layers_) {
+    std::vector<ModulePart> parts;
+    for (const std::string_view rest : names) {
+      const auto part = module_part(rest);
+      if (part && (has_biases || !part->second)) parts.push_back(*part);
+    }
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    const auto at = static_cast<std::size_t>(number);
+    const std::string_view kind = at < kinds.size() ? kinds[at] : std::string_view();
+    all[kind][std::move(parts)].layers.push_back(number);
+  }
+  std::vector<Uneven> found;
+  for (const auto& [kind, of_kind] : all) {
+    for (const auto& [parts, own] : of_kind) {
+      const Kinds::value_type* most = nullptr;
+      for (const Kinds::value_type& other : of_kind) {
+        const bool has_more =
+            other.first.size() > parts.size() && other.second.layers.size() >= own.layers.size() &&
+            std::includes(other.first.begin(), other.first.end(), parts.begin(), parts.end());
+        if (has_more &&
+            (most == nullptr || other.second.layers.size() > most->second.layers.size()))
+          most = &other;
+      }
+      if (most == nullptr) continue;
+      const std::int64_t like = most->second.layers.front();
+      for (const std::int64_t number : own.layers) {
+        Uneven& one = found.emplace_back(
+            Uneven{number, like, most->second.layers.size() > own.layers.size(), {}});
+        for (const std::string_view rest : layers_.at(like)) {
+          const auto part = module_part(rest);
+          if (part && (has_biases || !part->second) &&
+              !std::binary_search(parts.begin(), parts.end(), *part)) {
+            one.rest.push_back(rest);
+          }
+        }
+      }
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Uneven& a, const Uneven& b) { return a.number < b.number; });
+  return found;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/stated_model/model_numbers.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/json/json_value.h"
+#include "base/text/numbers.h"
+#include "modelmap/variables.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kText = "text_config";
+/// More layers than any model has.
+constexpr std::int64_t kMostLayers = 100'000;
+
+/// The kind of each layer, where config.json has a list of words.
+std::vector<std::string> kinds_in(const JsonValue& config) {
+  std::vector<std::string> kinds;
+  auto list = config.find("layer_types");
+  if (const auto text = config.find(kText); !list && text) list = text->find("layer_types");
+  if (!list || !list->is_list()) return kinds;
+  for (const JsonValue kind : *list) kinds.emplace_back(kind.text().value_or(""));
+  return kinds;
+}
+
+/// Whether the two levels of a configuration contradict each other: which one counts, only the
+/// model's class knows.
+bool differ(const JsonValue& top, const JsonValue& text) {
+  constexpr std::array<std::string_view, 6> kKeys{"num_hidden_layers",   "hidden_size",
+                                                  "num_attention_heads", "num_key_value_heads",
+                                                  "vocab_size",          "intermediate_size"};
+  return std::any_of(kKeys.begin(), kKeys.end(), [&](std::string_view key) {
+    const auto outer = top.find(key);
+    const auto inner = text.find(key);
+    return outer && inner && !is_same_json(outer, inner);
+  });
+}
+
+ModelNumbers numbers_in(const modelmap::ModelConfig& config, const std::string& file) {
+  ModelNumbers numbers;
+  numbers.file = file;
+  numbers.type = config.model_type();
+  numbers.shapes = ModelShapes(config);
+  modelmap::Variables variables;
+  variables.config = config;
+  const auto layers = modelmap::Scope(variables).known("layers");
+  if (layers && *layers > 0 && *layers <= kMostLayers) numbers.layers = layers;
+  return numbers;
+}
+
+}  // namespace
+
+std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
+                                              const std::filesystem::path& linkless_root) {
+  const auto tree = linkless_tree_of(linkless_root, file);
+  if (file.empty() || path_kind(file, tree) != PathKind::kOther) return std::nullopt;
+  std::string text;
+  modelmap::ModelConfig config;
+  const std::string name = file.filename().string();
+  try {
+    text = read_small_file(file, modelmap::kMaxConfigBytes, tree);
+    config = modelmap::ModelConfig::parse(text, name);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kIo) throw;
+    return std::nullopt;  // whoever needs it says what is wrong with it
+  }
+  ModelNumbers numbers = numbers_in(config, name);
+  numbers.rule = name == "params.json" && numbers.type.empty() ? &untyped_layer_rule()
+                                                               : layer_rule(numbers.type);
+  if (const auto json = JsonDocument::parse(text)) {
+    const JsonValue top = json->value();
+    numbers.kinds = kinds_in(top);
+    const auto inner = top.find(kText);
+    const auto has = [&](std::string_view key) {
+      return top.find(key).has_value() || (inner && inner->find(key).has_value());
+    };
+    numbers.is_quantized = has("quantization_config") || has("quantization");
+    numbers.is_draft = has("draft_vocab_size");
+    if (inner && differ(top, *inner)) numbers.rule = nullptr;
+  }
+  if (!numbers.layers && numbers.shapes.empty()) return std::nullopt;
+  return numbers;
+}
+
+std::optional<ModelNumbers> numbers_of_arguments(const CheckpointSet& set) {
+  constexpr std::string_view kPrefix = "args.";
+  std::string json;
+  for (const SavedValue& value : set.beside().values) {
+    const auto number = parse_number(value.what);
+    if (!value.name.starts_with(kPrefix) || !number) continue;
+    json += (json.empty() ? "{\"" : ",\"") + value.name.substr(kPrefix.size()) +
+            "\":" + std::to_string(*number);
+  }
+  if (json.empty()) return std::nullopt;
+  ModelNumbers numbers =
+      numbers_in(modelmap::ModelConfig::parse(json + "}", "its arguments"), "its arguments");
+  numbers.rule = &untyped_layer_rule();
+  return numbers;
+}
+
+}  // namespace reshardfs

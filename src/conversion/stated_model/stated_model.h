@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The statement of what a set lacks, as a whole: counts in names, indexes and tables
+/// (completeness.h), and the model's own numbers and the other layers, which this compares with the
+/// tensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reshardfs/source_request.h"
+
+#include "base/text/glob.h"
+#include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
+#include "plan/source/source_table.h"
+
+namespace reshardfs {
+
+struct ModelQuestion {
+  const CheckpointSet& set;
+  /// The set as it is laid out, which has full shapes; nullptr: only shapes of whole tensors count.
+  const SourceTable* table = nullptr;
+  std::filesystem::path source{};  ///< that the user has named; empty: the set's root
+  /// The config.json that the user has named; empty: the one beside the files.
+  std::filesystem::path config{};
+  std::filesystem::path linkless_root{};  ///< as for Strategy::load()
+  /// Selects tensors by their names in the set; others are not missed. Empty: all.
+  NameTaker takes{};
+};
+
+/// About the source that a request names.
+ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set);
+
+/// The set's own statement, and what comparing adds to it:
+/// - `missing`: layers below the number that is stated; tensors that the other layers of the same
+///   kind have; rows of a vocabulary. Only for types of models in layer_table.h.
+/// - `differences`: sizes of another model.
+/// - `doubts`: the same for other types.
+/// - `grounds`, where the numbers prove that all is there.
+/// Surplus rows and layers, adapters, towers for images, and parts that an export of ours has left
+/// out on purpose are never missed; and nothing is, of what ranks hold whose files are not there.
+/// @throws Error kIo for a configuration that cannot be read.
+Completeness state_model(const ModelQuestion& question);
+
+/// The same as warnings, for commands that show what is there.
+std::vector<std::string> model_warnings(const ModelQuestion& question);
+
+/// @throws Error, with --partial as the way out, for the first that is missing, or differs.
+void require_whole_model(const Completeness& statement);
+
+/// For commands that show what is there: what is missing becomes doubts.
+void name_missing(Completeness& statement);
+
+}  // namespace reshardfs
