@@ -179,7 +179,8 @@ int run_export_to_file(const Given& given, OutputFormat format) {
   ExportResult result;
   try {
     const ProgressDisplay display(progress, log.quiet);
-    result = export_file(whole_model(conversion), target, identity, given.flag("force"), engine);
+    result = export_file(whole_model(conversion), target, source.source.path, identity,
+                         given.flag("force"), engine);
   } catch (const Interrupted& stop) {
     return tell_of_interruption(stop, signals);
   }

@@ -2,13 +2,16 @@
 #include "export/read_back.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "base/text/file_name.h"
 #include "base/text/text.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/ranks/discovery.h"
+#include "checkpoint/whole/counted_name.h"
 #include "export/planned_files.h"
+#include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/source_tree.h"
 
@@ -144,6 +147,31 @@ std::vector<std::string> foreign_in(const std::set<std::string>& read, const Com
   return foreign;
 }
 
+bool has_checkpoint_name(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return has_torch_name(path) || input_format_of(path).extension == extension ||
+         is_index_name(path.filename().string());
+}
+
+/// Files that are not of the export, by their names, in a directory and one level below.
+std::vector<std::string> checkpoint_files(const fs::path& root, const std::string& below,
+                                          const ComingFiles& coming) {
+  std::set<std::string> found;
+  const auto look = [&](const fs::path& place) {
+    for (const DirectoryEntry& entry : list_directory(root / place)) {
+      const std::string path = (place / entry.name).string();
+      if (entry.is_regular && has_checkpoint_name(path) && !coming.removed.contains(path)) {
+        found.insert(path);
+      }
+    }
+  };
+  look(below);
+  for (const DirectoryEntry& entry : list_directory(root / below)) {
+    if (entry.is_directory) look(fs::path(below) / entry.name);
+  }
+  return foreign_in(found, coming);
+}
+
 /// @param below the directory that will be read, in the root; empty: the root.
 void require_own_files(const fs::path& root, const std::string& below, const ComingFiles& coming) {
   const fs::path directory = below.empty() ? root : root / below;
@@ -164,10 +192,12 @@ void require_own_files(const fs::path& root, const std::string& below, const Com
         .hint(std::string(kOwnDirectory) + ", or remove these files");
   }
   if (all.error && !alone.files.empty()) {
+    const std::vector<std::string> others = checkpoint_files(root, below, coming);
     throw Error(ErrorKind::kUsage,
-                "could not be read with what the export writes into it: " + all.error->message())
+                "could not be read with what the export writes into it: " + all.error->message() +
+                    (others.empty() ? "" : "; there is " + name_list(others)))
         .in_file(directory.string())
-        .hint(kOwnDirectory);
+        .hint(std::string(kOwnDirectory) + ", or remove what is in it");
   }
   if (all.files == alone.files || all.error || alone.files.empty()) return;
   throw Error(ErrorKind::kUsage, "would be read as " + counted(all.files.size(), "file") +
@@ -186,6 +216,16 @@ void require_no_index(const fs::path& path, const Error& error) {
         .in_file(path.string())
         .hint("choose a directory of its own for it, or remove the index");
   }
+}
+
+/// A file that is a model by itself, and of no index or table.
+bool is_plain_model(const fs::path& directory, const std::string& name) {
+  if (!has_checkpoint_name(name) || fs::path(name).extension() == ".distcp") return false;
+  if (parse_counted_name(name)) return false;
+  const std::vector<DirectoryEntry> entries = list_directory(directory);
+  return std::none_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return is_index_name(entry.name) || entry.name == ".metadata";
+  });
 }
 
 /// Hugging Face's libraries read model.safetensors, if it is there, and not the files of an index.
@@ -215,7 +255,8 @@ void require_read_back(const fs::path& directory, const ComingFiles& coming) {
   for (const std::string& view : views) require_own_files(directory, view, coming);
 }
 
-std::optional<std::string> require_not_hidden(const fs::path& path, const VirtualFile& file) {
+std::optional<std::string> require_not_hidden(const fs::path& path, const VirtualFile& file,
+                                              const fs::path& source) {
   const std::string name = path.filename().string();
   const fs::path directory = directory_of(path);
   const ComingFiles coming{{{name, &file}}, {}, {}};
@@ -226,7 +267,10 @@ std::optional<std::string> require_not_hidden(const fs::path& path, const Virtua
   const bool is_beside = std::any_of(foreign.begin(), foreign.end(), [](const fs::path& other) {
     return !other.has_parent_path();
   });
-  if (!is_beside) {
+  std::error_code failed;
+  const bool is_lone = foreign.size() == 1 && is_plain_model(directory, foreign.front());
+  if (is_lone && fs::equivalent(directory / foreign.front(), source, failed)) return std::nullopt;
+  if (!is_beside || is_lone) {
     return printable(directory.string()) + " is read as " + name_list(foreign) + ", not as " +
            printable(name) + ": name the file itself";
   }

@@ -34,10 +34,14 @@ struct ComingFiles {
 void require_read_back(const std::filesystem::path& directory, const ComingFiles& coming);
 
 /// For a single file.
-/// @return a warning that names a checkpoint in subdirectories, as which the directory is read.
-/// @throws Error kUsage that names the files beside it as which the directory would be read.
+/// @param source may be beside it.
+/// @return a warning that names another file there, or a checkpoint in subdirectories, as which the
+///         directory is read.
+/// @throws Error kUsage that names the files of a set beside it as which the directory would be
+///         read.
 std::optional<std::string> require_not_hidden(const std::filesystem::path& path,
-                                              const VirtualFile& file);
+                                              const VirtualFile& file,
+                                              const std::filesystem::path& source);
 
 /// What those manifests in a target list whose headers are accepted.
 /// @throws Error of Target::read().

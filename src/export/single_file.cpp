@@ -35,14 +35,14 @@ void require_free(const Folder& folder, const std::filesystem::path& path, bool 
 }  // namespace
 
 ExportResult export_file(std::shared_ptr<const VirtualFile> file, const std::filesystem::path& path,
-                         const std::string& identity, bool replace,
-                         const BlockEngineOptions& engine) {
+                         const std::filesystem::path& source, const std::string& identity,
+                         bool replace, const BlockEngineOptions& engine) {
   ExportResult result;
   const OutputFile output{path.filename().string(), std::move(file)};
   const std::filesystem::path parent = path.parent_path();
   const Folder folder = Folder::open(parent.empty() ? "." : parent);
   require_free(folder, path, replace);
-  if (auto warning = require_not_hidden(path, *output.file)) {
+  if (auto warning = require_not_hidden(path, *output.file, source)) {
     result.warnings.push_back(std::move(*warning));
   }
   const FileWriting writing{folder,        sha256_of(std::as_bytes(std::span(identity))),

@@ -15,6 +15,7 @@ namespace reshardfs {
 
 /// Writes `file` under `path`, where it appears when all of it is on disk. Goes on with what a
 /// process before this one has left of it.
+/// @param source of the conversion.
 /// @param identity see conversion_identity(): the same exactly if the file has the same bytes.
 /// @param replace whether a file of that name may be replaced.
 /// @throws Error kUsage if an existing file may not be replaced, another process is writing it, or
@@ -22,7 +23,7 @@ namespace reshardfs {
 ///         exist; kIo; errors of reading. Interrupted. What is left then is as for
 ///         export_conversion().
 ExportResult export_file(std::shared_ptr<const VirtualFile> file, const std::filesystem::path& path,
-                         const std::string& identity, bool replace,
-                         const BlockEngineOptions& engine);
+                         const std::filesystem::path& source, const std::string& identity,
+                         bool replace, const BlockEngineOptions& engine);
 
 }  // namespace reshardfs

@@ -34,7 +34,8 @@ def files_below(directory: Path) -> dict[str, Path]:
 
 
 def partial_files(directory: Path) -> list[str]:
-    return [name for name in files_below(directory) if "partial" in name]
+    """With their journals."""
+    return [name for name in files_below(directory) if ".reshardfs-partial" in name or ".reshardfs-blocks" in name]
 
 
 def data_files(directory: Path) -> dict[str, Path]:

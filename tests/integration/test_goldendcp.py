@@ -267,7 +267,7 @@ class GoldenDcp(unittest.TestCase):
         result = run("verify", source)
         self.assertEqual(result.code, 0, result.stdout + result.stderr)
         (source / "_rank3_.safetensors").write_bytes((source / "_rank1_.safetensors").read_bytes())
-        self.assert_refused(source, "'layers.0.w' ('", "is not in the file",
+        self.assert_refused(source, "'layers.0.w', 'stage1.w' ('", "is not in the file",
                             "--exclude layers.0.w")
         (source / ".metadata").rename(source / ".rank0_metadata")
         self.assert_refused(source, "is not in the file")

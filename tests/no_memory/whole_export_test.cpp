@@ -60,15 +60,16 @@ TEST(WholeExport, OfOneFileIsWholeOrNotThere) {
   BlockEngineOptions engine;
   engine.workers = 2;
   const auto descriptors = open_descriptors();
-  with_some_failing([&] { export_file(file, path, "identity", /*replace=*/false, engine); },
-                    [&] {
-                      if (fs::exists(path)) {
-                        EXPECT_TRUE(text_of(path) == expected);
-                        fs::remove(path);
-                      }
-                      EXPECT_TRUE(fs::is_empty(place.path()));
-                      EXPECT_EQ(open_descriptors(), descriptors);
-                    });
+  with_some_failing(
+      [&] { export_file(file, path, "source", "identity", /*replace=*/false, engine); },
+      [&] {
+        if (fs::exists(path)) {
+          EXPECT_TRUE(text_of(path) == expected);
+          fs::remove(path);
+        }
+        EXPECT_TRUE(fs::is_empty(place.path()));
+        EXPECT_EQ(open_descriptors(), descriptors);
+      });
 }
 
 }  // namespace

@@ -213,14 +213,16 @@ std::optional<Error> about_output(const Error& error, const Given& given) {
   Given corrected = given;
   fs::path file(given.arguments[1]);
   const bool is_file = file.has_extension() && !fs::is_directory(file, failed);
+  const bool known =
+      is_file && (has_torch_name(file) || input_format_of(file).extension == file.extension());
   if (const auto url = meant_url(given.arguments[1])) {
     corrected.arguments[1] = *url;
   } else if (overlaps) {
-    const bool known =
-        is_file && (has_torch_name(file) || input_format_of(file).extension == file.extension());
     corrected.arguments[1] = free_output(source, !is_file ? ""
                                                  : known  ? file.extension().string()
                                                           : ".safetensors");
+  } else if (known) {
+    return std::nullopt;  // the refusal says itself what helps
   } else {
     corrected.arguments[1] =
         is_file ? file.replace_extension(".safetensors").string() : free_name("converted");

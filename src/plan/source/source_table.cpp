@@ -178,9 +178,12 @@ void SourceTable::require_none_refused(const NameTaker& takes) const {
   Error error(ErrorKind::kUnsupported,
               counted(refused.size(), "tensor") + " cannot be shown: " + list);
   error.in_file(checkpoint_->root().string());
-  const bool has_others = std::any_of(
-      parameters_.begin(), parameters_.end(),
-      [&](const SourceParameter& parameter) { return !takes || takes(parameter.name); });
+  const auto& files = checkpoint_->files();
+  const bool has_others = std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
+    const auto& entries = file.index->entries();
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const TensorEntry& entry) { return !takes || takes(entry.name); });
+  });
   if (has_others && refused.size() <= kShown) error.hint("the others are shown with" + options);
   if (has_others && refused.size() > kShown) {
     error.hint("the others are shown with --exclude of each, or --include of those");
