@@ -216,7 +216,7 @@ TEST(SavedPickle, TakesStatesOfAnything) {
   const std::string object = p::new_object(p::global("argparse", "Namespace"));
   const std::string before = p::named({{"a", p::number(1)}, {"b", p::number(2)}});
   const PickleTree both =
-      tree_of(p::build(p::build(object, before), p::named({{"a", p::number(3)}})));
+      saved(p::build(p::build(object, before), p::named({{"a", p::number(3)}})));
   EXPECT_EQ(both.integer(both.find(both.state(both.root()), "a")), 3);
   EXPECT_EQ(both.integer(both.find(both.state(both.root()), "b")), 2);
   expect_strict(p::build("]", "}"), "a list gets a state");
