@@ -8,9 +8,27 @@
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
+#include "checkpoint/deepspeed/joined_source.h"
 #include "conversion/source_opening.h"
 
 namespace reshardfs {
+
+namespace {
+
+/// Where tensors are put together from several files, each of these.
+void add_files(const RankFile& file, std::vector<CheckpointFile>& files) {
+  const std::size_t parameters = file.index->entries().size();
+  const auto* const joined = dynamic_cast<const JoinedSource*>(file.source.get());
+  if (joined == nullptr) {
+    files.push_back({file.rank, file.path, file.bytes(), parameters});
+    return;
+  }
+  for (const ByteSourcePtr& part : joined->files()) {
+    files.push_back({file.rank, part->name(), part->size(), parameters});
+  }
+}
+
+}  // namespace
 
 CheckpointContents read_contents(const SourceRequest& request) {
   CheckpointOptions options = set_options(request);
@@ -43,7 +61,7 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();
-    contents.files.push_back({file.rank, file.path, file.bytes(), entries.size()});
+    add_files(file, contents.files);
     for (const TensorEntry& entry : entries) {
       const auto [found, is_new] =
           known.try_emplace({entry.name, entry.dtype, entry.shape}, contents.parameters.size());

@@ -409,6 +409,20 @@ class Opening {
   }
 
  private:
+  /// @throws Error
+  void require_whole_source() const {
+    try {
+      require_whole_model(completeness_);
+    } catch (Error& error) {
+      const std::vector<RankFile>& files = tables_.checkpoint->files();
+      if (opened_.table->states_layouts() || files.front().rank == files.back().rank) throw;
+      throw error.needs(Need::kSourceStrategy)
+          .hint(
+              "if the ranks hold slices, give the strategy that they were saved with "
+              "(--src-strategy)");
+    }
+  }
+
   /// @return whether nothing lacks. @throws Error for what does, unless that is accepted.
   bool state_completeness() {
     ModelQuestion question = model_question(options_.source, *tables_.checkpoint);
@@ -420,7 +434,7 @@ class Opening {
       };
     }
     completeness_ = state_model(question);
-    if (!options_.partial) require_whole_model(completeness_);
+    if (!options_.partial) require_whole_source();
     const bool is_whole = completeness_.missing.empty();
     name_missing(completeness_);
     // Of what is open for single tensors, there is a warning.

@@ -25,6 +25,14 @@ void JoinedSource::for_each_part(std::uint64_t offset, std::uint64_t length, Vis
   }
 }
 
+void JoinedSource::for_each_file(
+    const ByteRange& range,
+    const std::function<void(const ByteSource& file, std::uint64_t bytes)>& visit) const {
+  for_each_part(range.offset(), range.length(), [&](const JoinedPart& part, std::uint64_t) {
+    visit(*files_[part.file], part.length);
+  });
+}
+
 void JoinedSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   const ReadRequest request{offset, out};
   read_many({&request, 1});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,10 @@ class JoinedSource final : public ByteSource {
                std::shared_ptr<const JoinedPlaces> places);
 
   const std::vector<ByteSourcePtr>& files() const noexcept { return files_; }
+  /// Calls visit(file, bytes) for the files that have a range, in the order of their bytes.
+  void for_each_file(
+      const ByteRange& range,
+      const std::function<void(const ByteSource& file, std::uint64_t bytes)>& visit) const;
   const std::string& name() const override { return name_; }
   std::uint64_t size() const override { return places_->size(); }
   std::int64_t mtime_ns() const override { return mtime_ns_; }

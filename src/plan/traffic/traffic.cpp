@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/traffic/traffic.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+
+#include "checkpoint/deepspeed/joined_source.h"
+#include "plan/reading/content.h"
+#include "plan/reading/source_sinks.h"
 
 namespace reshardfs {
 
@@ -18,30 +24,63 @@ Kind kind_of(const TargetParameter& parameter, std::size_t stage) {
   return {&parameter.grid->pattern(), cut, parameter.source->dtype};
 }
 
+/// The source of a tensor whose bytes are in several files; nullptr: it is in one.
+const JoinedSource* joined_source_of(const RankFile& file) {
+  return dynamic_cast<const JoinedSource*>(file.source.get());
+}
+
 /// Files in the order of their ranks, and of their parts within a rank.
-class Traffic {
+class Traffic final : public SourceSink {
  public:
   void add(const ShownTensor& view, std::uint64_t times) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
-      if (!holding || bytes == 0) return;
-      auto& [file, total] = by_file_[{holding.file->rank, holding.file->part}];
-      file = holding.file;
-      total += bytes * times;
+      if (!holding || bytes == 0 || joined_source_of(*holding.file) != nullptr) return;
+      count(*holding.file, holding.file->path.string(), bytes * times);
     });
   }
+
+  /// Counts what is in several files, range by range.
+  void add_joined(const ShownTensor& view) {
+    view.for_each_use(ByteRange::whole(view.size()), *this);
+  }
+
+  void take(const Holding& holding, const StridedRanges& ranges) override {
+    const JoinedSource* const joined = joined_source_of(*holding.file);
+    if (joined == nullptr) return;
+    std::vector<ByteRange> stored;
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      stored.clear();
+      add_stored_ranges(*holding.entry, ByteRange(ranges.offset_of(i), ranges.length()), stored);
+      for (const ByteRange& range : stored) {
+        joined->for_each_file(range, [&](const ByteSource& file, std::uint64_t bytes) {
+          count(*holding.file, file.name(), bytes);
+        });
+      }
+    }
+  }
+  void take(const ByteSource& /*source*/, const ByteRange& /*range*/) override {}
 
   std::vector<SourceTraffic> list() const {
     std::vector<SourceTraffic> list;
     list.reserve(by_file_.size());
-    for (const auto& [place, of_file] : by_file_) {
-      list.push_back({of_file.first->rank, of_file.first->path.string(), of_file.second});
+    for (const auto& [place, bytes] : by_file_) {
+      list.push_back({std::get<Rank>(place), std::get<std::string>(place), bytes});
     }
     return list;
   }
 
  private:
-  std::map<std::pair<Rank, std::int64_t>, std::pair<const RankFile*, std::uint64_t>> by_file_;
+  void count(const RankFile& file, const std::string& path, std::uint64_t bytes) {
+    if (bytes > 0) by_file_[{file.rank, file.part, path}] += bytes;
+  }
+
+  std::map<std::tuple<Rank, std::int64_t, std::string>, std::uint64_t> by_file_;
 };
+
+bool has_joined_files(const CheckpointSet& set) {
+  return std::any_of(set.files().begin(), set.files().end(),
+                     [](const RankFile& file) { return joined_source_of(file) != nullptr; });
+}
 
 }  // namespace
 
@@ -50,8 +89,10 @@ std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank) {
   // By kind, the first parameter and how many there are.
   std::map<Kind, std::pair<const TargetParameter*, std::uint64_t>> kinds;
   const std::size_t stage = target.stage_of(rank);
+  const bool has_joined = has_joined_files(target.source().checkpoint());
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
+    if (has_joined) traffic.add_joined(target.view(parameter, rank));
     // Under Replicas::kOwn each rank reads files of its own, whatever the grid says.
     if (!parameter.grid || target.has_own_values()) {
       traffic.add(target.view(parameter, rank), 1);
