@@ -228,8 +228,9 @@ void PartialFile::commit(bool replace) {
         .in_file(path)
         .hint("choose another name");
   }
-  // Keeps the lock until the file has its name.
-  const Descriptor locked(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
+  // Keeps the lock until the file has its name. A second try has no file any more.
+  std::optional<Descriptor> locked;
+  if (file_) locked.emplace(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
   file_.reset();
   const int failed = rename_to_name(replace);
   if (failed == EEXIST) {

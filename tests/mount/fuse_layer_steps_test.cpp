@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -48,7 +49,11 @@ class StepFiles {
 
   std::unique_ptr<TreeSource> source() const {
     StepTree::Callbacks callbacks;
-    callbacks.list = [this] { return list(); };
+    callbacks.list = [this](const std::set<std::string>&) {
+      StepTree::Listing listing;
+      for (const std::string& step : list()) listing.steps.push_back({step, step});
+      return listing;
+    };
     callbacks.open = [this](const std::string& step, TreeBuilder& builder) {
       open(step, builder);
       return step;

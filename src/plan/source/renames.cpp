@@ -49,7 +49,14 @@ struct Side {
   bool any_behind = false;
   std::string text{};
 
-  explicit Side(std::string whole) : text(std::move(whole)) {
+  /// @param other side of the rule: it tells where a "*" that is all there is stands.
+  explicit Side(std::string whole, const std::string& other) : text(std::move(whole)) {
+    if (text == "*") {
+      text.clear();
+      any_before = other.starts_with('*') && other != "*";
+      any_behind = other.ends_with('*') || !any_before;
+      return;
+    }
     any_before = text.starts_with('*');
     if (any_before) text.erase(0, 1);
     any_behind = text.ends_with('*');
@@ -64,21 +71,26 @@ class RenameRule {
  public:
   RenameRule(std::string_view option, std::string given, const std::string& from,
              const std::optional<std::string>& to)
-      : option_(option), given_(std::move(given)), from_side_(from), from_(parse(from_side_.text)) {
-    from_offsets_ = offsets(from_);
+      : option_(option),
+        given_(std::move(given)),
+        from_side_(from, to.value_or("")),
+        from_(parse(from_side_.text)),
+        from_offsets_(offsets(from_)),
+        has_new_name_(to.has_value()) {
     if (!to) return;
-    Side side(*to);
+    Side side(*to, from);
     if (side.any_before != from_side_.any_before || side.any_behind != from_side_.any_behind) {
       refuse(option_, given_, "'*' has to stand at the same end of both names");
     }
-    for (const Pattern::Capture& capture : from_.captures()) {
+    for (const Pattern::Capture& capture : captures_of(from_)) {
       if (!capture.is_word) continue;
       replace_all(side.text, "{" + capture.name + "}", words_text(from_side_.text, capture.name));
     }
     to_ = parse(side.text);
-    to_offsets_ = offsets(*to_);
+    to_offsets_ = offsets(to_);
+    if (!to_) return;
     for (const std::string& name : to_->names()) {
-      const auto& known = from_.names();
+      const std::vector<std::string> known = from_ ? from_->names() : std::vector<std::string>();
       const auto found = std::find(known.begin(), known.end(), name);
       if (found == known.end()) {
         refuse(option_, given_, "the new name has {" + printable(name) + "}, and the old one not");
@@ -93,8 +105,9 @@ class RenameRule {
 
   /// The new name; nothing if the rule does not take this one.
   std::optional<std::string> apply(std::string_view name) const {
-    const auto found = split(name);
+    const auto found = has_new_name_ ? split(name) : std::nullopt;
     if (!found) return std::nullopt;
+    if (!to_) return std::string(found->before).append(found->behind);
     std::vector<CaptureValue> values;
     for (const std::size_t slot : slots_) values.push_back(found->values[slot]);
     const auto made = to_->fill(values, to_offsets_);
@@ -109,7 +122,9 @@ class RenameRule {
     std::vector<CaptureValue> values;
   };
 
-  Pattern parse(const std::string& text) const {
+  /// nullopt for no text: "*" is all of the side.
+  std::optional<Pattern> parse(const std::string& text) const {
+    if (text.empty()) return std::nullopt;
     try {
       return Pattern::parse(text);
     } catch (const Error& error) {
@@ -117,9 +132,14 @@ class RenameRule {
     }
   }
 
-  std::vector<std::int64_t> offsets(const Pattern& pattern) const {
+  static std::vector<Pattern::Capture> captures_of(const std::optional<Pattern>& pattern) {
+    return pattern ? pattern->captures() : std::vector<Pattern::Capture>();
+  }
+
+  std::vector<std::int64_t> offsets(const std::optional<Pattern>& pattern) const {
+    if (!pattern) return {};
     try {
-      return pattern.offsets(no_variable);
+      return pattern->offsets(no_variable);
     } catch (const Error& error) {
       refuse(option_, given_, error.message());
     }
@@ -127,13 +147,17 @@ class RenameRule {
 
   /// Of several ways, the one with the shortest text in front, then the shortest behind.
   std::optional<Split> split(std::string_view name) const {
+    if (!from_) {
+      const std::size_t before = from_side_.any_before ? name.size() : 0;
+      return Split{name.substr(0, before), name.substr(before), {}};
+    }
     const std::size_t last_begin = from_side_.any_before ? name.size() : 0;
     for (std::size_t begin = 0; begin <= last_begin; ++begin) {
       const std::string_view rest = name.substr(begin);
-      if (!rest.starts_with(from_.literal_start())) continue;
+      if (!rest.starts_with(from_->literal_start())) continue;
       const std::size_t shortest = from_side_.any_behind ? 0 : rest.size();
       for (std::size_t length = rest.size() + 1; length-- > shortest;) {
-        auto values = from_.match(rest.substr(0, length), from_offsets_);
+        auto values = from_->match(rest.substr(0, length), from_offsets_);
         if (!values) continue;
         return Split{name.substr(0, begin), rest.substr(length), std::move(*values)};
       }
@@ -144,8 +168,9 @@ class RenameRule {
   std::string option_;
   std::string given_;
   Side from_side_;
-  Pattern from_;
-  std::vector<std::int64_t> from_offsets_{};
+  std::optional<Pattern> from_;
+  std::vector<std::int64_t> from_offsets_;
+  bool has_new_name_;
   std::optional<Pattern> to_{};
   std::vector<std::int64_t> to_offsets_{};
   std::vector<std::size_t> slots_{};  ///< in the old name, of the captures of the new one

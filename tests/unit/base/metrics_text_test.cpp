@@ -46,7 +46,7 @@ TEST(MetricsText, HistogramsAreSummed) {
 TEST(MetricLabelValue, EscapesWhatWouldEndItAndWhatIsNoUtf8) {
   EXPECT_EQ(metric_label_value("/mnt/a b"), "/mnt/a b");
   EXPECT_EQ(metric_label_value("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
-  EXPECT_EQ(metric_label_value("\xe4\xb8\xad\t"), "\xe4\xb8\xad\t");
+  EXPECT_EQ(metric_label_value("\xe4\xb8\xad\t"), "\xe4\xb8\xad\\\\x09");
   EXPECT_EQ(metric_label_value("a\xff\xe4\xb8"), "a\\\\xff\\\\xe4\\\\xb8");
 }
 

@@ -108,7 +108,7 @@ TEST(ZeroModelStates, HaveFrozenParametersBuffersAndAliases) {
 
 TEST(ZeroModelStates, NameBuffersOfTypesThatCannotBeShown) {
   const std::string complex =
-      p::v2_tensor(p::storage("ComplexFloatStorage", "0", 1), {0, {1}, {1}});
+      p::v2_tensor(p::storage("ComplexFloatStorage", "7", 1), {0, {1}, {1}});
   const ZeroModelStates states =
       read_model({{"module", p::named({{"freqs_cis", complex}, {"mask", kPair}})},
                   {"buffer_names", p::list({p::text("freqs_cis"), p::text("mask")})},

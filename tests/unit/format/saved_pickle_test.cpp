@@ -314,7 +314,7 @@ TEST(SavedPickle, MakesNoManyDictionariesOfTheSamePairs) {
   };
   const PickleTree tree = saved(with(3));
   ASSERT_EQ(tree.tuple(tree.root()).size(), 3U);
-  EXPECT_EQ(tree.count(tree.tuple(tree.root())[2]), 5'000U);
+  EXPECT_EQ(tree.count(tree.tuple(tree.root())[2]), 1U) << "all have one key";
   expect_refused_saved(with(1000), "again and again");
 }
 

@@ -33,6 +33,10 @@ TEST(Renames, TakeAnyTextWhereAStarIs) {
   EXPECT_EQ(Renames({"*.gamma=*.weight"}, {})("a.b.gamma"), "a.b.weight");
   EXPECT_EQ(Renames({"*.layer.{n}.*=*.layers.{n}.*"}, {})("m.layer.12.w"), "m.layers.12.w");
   EXPECT_EQ(Renames({"model.*=*"}, {})("model.w"), "w");
+  EXPECT_EQ(Renames({"*=model.*"}, {})("w"), "model.w");
+  EXPECT_EQ(Renames({"*.weight=*"}, {})("a.weight"), "a");
+  EXPECT_EQ(Renames({"*=*.weight"}, {})("a"), "a.weight");
+  EXPECT_EQ(Renames({}, {"*"})("a"), std::nullopt);
 }
 
 TEST(Renames, AreDoneInOrder) {

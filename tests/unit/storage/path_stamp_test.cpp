@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// As a file whose writer keeps its times, or does not.
-void set_mtime(const fs::path& path, std::time_t seconds) {
-  const std::array<timespec, 2> times{timespec{seconds, 0}, timespec{seconds, 0}};
+void set_mtime(const fs::path& path, std::time_t time) {
+  const std::array<timespec, 2> times{timespec{time, 0}, timespec{time, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
 }
 

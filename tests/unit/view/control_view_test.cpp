@@ -88,7 +88,7 @@ TEST(ControlView, StatusHasTheFormThatItAlwaysHad) {
                                    "uptime_seconds",
                                    "activity"}));
   EXPECT_EQ(status.at("version"), kVersion);
-  EXPECT_EQ(status.at("source"), options().source.string());
+  EXPECT_EQ(status.at("source"), options().source.path.string());
   EXPECT_EQ(status.at("dst_strategy"), options().dst_strategy->string());
   EXPECT_EQ(status.at("source_files"), 4);
   EXPECT_EQ(status.at("destination_ranks"), 4);

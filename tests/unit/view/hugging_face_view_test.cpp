@@ -45,7 +45,8 @@ std::vector<std::string> shown(const std::vector<std::string>& names,
                                                    {},
                                                    {},
                                                    deferred,
-                                                   absent})) {
+                                                   absent,
+                                                   {}})) {
     if (file.path != "hf/model.safetensors.index.json") continue;
     std::string text(file.file->size(), '\0');
     file.file->read_at(0, std::as_writable_bytes(std::span(text)));
