@@ -100,8 +100,7 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
   text += fmt::format("; CRC good in {}, none in {}", counted(report.crc_good, "file"),
                       counted(report.crc_none, "file"));
   if (!report.per_rank.empty()) {
-    text += "; " + counted(report.per_rank.size(), "parameter") +
-            " without a layout differ between ranks";
+    text += "; without a layout, and not the same on all ranks: " + name_list(report.per_rank);
   }
   if (!report.own_values.empty()) {
     text += "; replicas differ in " + counted(report.own_values.size(), "parameter") +
