@@ -305,7 +305,8 @@ class Opening {
   void open_source() {
     opened_ = lay_out(options_, opening_, name_map_, target_input_);
     MappedSourceOptions mapped = opening_.mapped_options();
-    mapped.checks_family = state_completeness();
+    // What a map has to say of a part that lacks is told in its own words.
+    mapped.checks_family = state_completeness() || !options_.partial;
     const NameFilter filter = filter_of(options_);
     if (selects_some(options_)) {
       mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
@@ -323,12 +324,14 @@ class Opening {
     ModelMaps::Result shown =
         maps_.apply(std::move(opened_.table),
                     {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
+    source_ = shown.table;
+    if (!options_.partial) require_whole_source();
+    name_missing(completeness_);
     append(tables_.warnings,
            settle_mapped_ranks(differing, shown, mapped, options_.source.replicas));
     if (options_.check_replicas) {
       append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.source.replicas));
     }
-    source_ = shown.table;
     tables_.model = shown_model(maps_, shown, *tables_.checkpoint, opening_.tree());
     notes_of_maps_ = shown.notes;
     if (!maps_.empty() && selects_by_name(options_)) {
@@ -411,11 +414,12 @@ class Opening {
  private:
   /// @throws Error
   void require_whole_source() const {
+    const SourceTable& stored = source_->unmapped();
     try {
       require_whole_model(completeness_);
     } catch (Error& error) {
       const std::vector<RankFile>& files = tables_.checkpoint->files();
-      if (opened_.table->states_layouts() || files.front().rank == files.back().rank) throw;
+      if (stored.states_layouts() || files.front().rank == files.back().rank) throw;
       throw error.needs(Need::kSourceStrategy)
           .hint(
               "if the ranks hold slices, give the strategy that they were saved with "
@@ -423,7 +427,7 @@ class Opening {
     }
   }
 
-  /// @return whether nothing lacks. @throws Error for what does, unless that is accepted.
+  /// @return whether nothing lacks.
   bool state_completeness() {
     ModelQuestion question = model_question(options_.source, *tables_.checkpoint);
     question.table = opened_.table.get();
@@ -434,9 +438,7 @@ class Opening {
       };
     }
     completeness_ = state_model(question);
-    if (!options_.partial) require_whole_source();
     const bool is_whole = completeness_.missing.empty();
-    name_missing(completeness_);
     // Of what is open for single tensors, there is a warning.
     if (opened_.table->strategy() == nullptr && completeness_.open_extents.empty()) {
       tables_.unstated = completeness_.unstated;

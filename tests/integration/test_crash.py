@@ -376,7 +376,7 @@ class Service(unittest.TestCase):
             manager.process.wait()
             made.source.unlink()
             manager.start()
-            self.assertEqual(manager.process.wait(60), 3)
+            self.assertEqual(manager.process.wait(60), 2)
             assert_gone(made.mountpoint)
             manager.wait_for("FDSTOREREMOVE=1")
 

@@ -284,7 +284,7 @@ class GoldenDcp(unittest.TestCase):
 
     def test_other_files_of_torch_are_named_for_what_they_are(self) -> None:
         for name, word in (("zero_pp_rank_0_mp_rank_00_optim_states.pt", "model states"),
-                           ("mp_rank_00_model_states.pt", "optimizer states"),
+                           ("mp_rank_00_model_states.pt", "is a ZIP archive"),
                            ("rank0.pt", "is a ZIP archive")):
             source = self.root / name.partition(".")[0]
             source.mkdir()

@@ -120,6 +120,8 @@ class LogFormat(unittest.TestCase):
             shown = hostile.decode(errors="replace")
             self.assertEqual((lines[1]["mount"], lines[1]["source_file"]), (shown, shown + ".ckpt"))
             name = hostile.replace(b"\xff", b"\\xff").decode()
+            for raw, escaped in (("\x1b", "\\x1b"), ("\u202e", "\\xe2\\x80\\xae")):
+                name = name.replace(raw, escaped)
             label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             self.assertIn(f'reshardfs_up{{mount="{label}"}} 1\n', collected)
             self.assertIn(f'reshardfs_source_changed{{mount="{label}"}} 1\n', collected)

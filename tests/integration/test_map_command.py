@@ -112,7 +112,9 @@ class List(CommandThroughMap):
 class Check(CommandThroughMap):
     def check(self, code: int, *words: str | Path) -> Any:
         result = run("map", "check", *words, "--json")
-        self.assertEqual((result.code, result.stderr), (code, ""), result.stdout)
+        self.assertEqual(result.code, code, result.stderr)
+        # What a map has problems with, the source may lack: that is a warning.
+        self.assertTrue(code == 1 or not result.stderr, result.stderr)
         return json.loads(result.stdout)
 
     def test_all_is_right(self) -> None:
@@ -201,7 +203,7 @@ class Check(CommandThroughMap):
         """1 is for what is there and does not fit, 2 for what cannot be looked at."""
         source, *words = self.mcore_ranks()
         cases: list[tuple[int, tuple[str | Path, ...], str]] = [
-            (1, (*MAP[1:], "--source", source), "--model-config"),
+            (2, (*MAP[1:], "--source", source), "--src-strategy"),
             (1, ("mindformers-mixtral", "--source", self.source), "did you mean"),
             (2, ("mindformers-mixtral9", "--source", self.source), "'mindformers-mixtral'?"),
             (2, ("nothing-like-it", "--source", self.source), "installed are"),

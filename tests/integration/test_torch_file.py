@@ -243,12 +243,14 @@ class Tied(TorchFileTest):
         source = TESTS / "goldentorch/tied_214/src/model.pt"
         want, _ = read_safetensors(self.export(source, "want.safetensors"))
         for words in ((), ("--cast", "fp32->bf16")):
-            path = self.export(source, f"model{len(words)}.pt", *words)
+            (self.root / f"of{len(words)}").mkdir()
+            path = self.export(source, f"of{len(words)}/model.pt", *words)
             got = self.storages(path)
             self.assertEqual(got["embed.weight"], got["head.weight"])
             # Part of it, or its elements in another order.
             self.assertEqual(len(set(got.values())), len(got) - 1)
-            again = self.export(path, f"again{len(words)}.pt")
+            (self.root / f"again{len(words)}").mkdir()
+            again = self.export(path, f"again{len(words)}/model.pt")
             self.assertEqual(again.read_bytes(), path.read_bytes())
             if not words:
                 same(self, tensors_of(read_file(path)), want)

@@ -208,6 +208,8 @@ class ModelStatement {
     if (!is_sure_ && uneven.size() != 1) return uneven.empty();
     bool is_even = true;
     for (const LayerStack::Uneven& layer : uneven) {
+      // Layers behind those that are counted have more: they predict further tokens.
+      if (is_known && numbers_->layers && layer.like >= *numbers_->layers) continue;
       std::vector<std::string> names;
       for (const std::string_view rest : layer.rest) {
         std::string name = name_of(block, layer.number, rest);
@@ -217,8 +219,10 @@ class ModelStatement {
       }
       if (names.empty()) continue;
       is_even = false;
-      add_missing(Error(ErrorKind::kMissing, "lacks " + name_list(names) + ", which " + "layer " +
-                                                 std::to_string(layer.like) + " has")
+      add_missing(Error(ErrorKind::kMissing, name_list(names) +
+                                                 (names.size() == 1 ? " is" : " are") +
+                                                 " missing, and layer " +
+                                                 std::to_string(layer.like) + " has the like")
                       .for_parameter(names.front()));
     }
     return is_even;
