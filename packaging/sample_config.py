@@ -22,11 +22,13 @@ NOT_IN_FILE = {"help", "config", "quiet"}
 # Values of keys that have no default.
 EXAMPLES = {
     "align": 4096, "ca-file": "/etc/ssl/certs/store-ca.pem", "cache-dir": "/var/cache/reshardfs", "cast": ["model.*:fp32->bf16"],
-    "dcp-shards": 8, "dec-key-file": "key.hex", "exclude": ["adam_m.*", "adam_v.*"],
+    "dcp-shards": 8, "dec-key-file": "key.hex", "drop": ["learning_rate"],
+    "exclude": ["adam_m.*", "adam_v.*"],
     "format": ["ckpt", "safetensors"], "fuse-option": ["noatime"], "fuse-socket": "/run/reshardfs/fuse.sock",
     "gid": 0, "include": ["*"], "log-file": "reshardfs.log", "map": ["mindformers-qwen3"],
     "map-direction": ["forward"], "map-var": ["interleaved=0"], "model-config": "Qwen3-8B",
-    "name-map": "names.json", "ranks": "0-3,7", "read-ahead-kb": 1024, "s3-addressing": "path",
+    "name-map": "names.json", "ranks": "0-3,7", "read-ahead-kb": 1024, "rename": ["model.language_model.*=model.*"],
+    "s3-addressing": "path",
     "s3-endpoint": "https://store.example.com:9000", "s3-profile": "default", "s3-region": "us-east-1",
     "src-join": ["*.embedding_table"], "src-pattern": "rank_{rank}/*.ckpt", "src-prefix": "net_1", "state-key": "model",
     "src-strategy": "train_strategy.ckpt", "stage-layers": "10,9,9,8", "state-prefix": ["my_state."],

@@ -18,6 +18,7 @@
 #include "plan/replicas/content_equal.h"
 #include "plan/replicas/replica_check.h"
 #include "plan/replicas/settle_replicas.h"
+#include "plan/replicas/step_counters.h"
 #include "plan/target/name_map.h"
 
 namespace reshardfs {
@@ -78,6 +79,7 @@ DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& want
   question.table = opened.table.get();
   question.takes = needed;
   const std::vector<std::string> lacking = model_warnings(question);
+  if (request.replicas == Replicas::kSame) require_one_step(*opened.table, needed);
   const MappedSourceOptions mapped = mapped_options(opening, wanted);
   const auto ranks = compare_mapped_ranks(*opened.table, opening.maps(), request.replicas);
   const ModelMaps::Result shown = opening.maps().apply(std::move(opened.table), {}, mapped);

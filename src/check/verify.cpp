@@ -24,6 +24,7 @@
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
+#include "plan/replicas/step_counters.h"
 #include "plan/source/strategy_catalogue.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -57,6 +58,7 @@ class Verification {
   void report_refused(const CheckpointSet& set);
   void note_read_files(VerifyContext& context) const;
   void check_parameters(VerifyContext& context);
+  void compare_counters(const HeldParameter& parameter);
   void warn_of_missing_names();
   void hint_at_strategy();
   void require_any() const;
@@ -231,6 +233,26 @@ void Verification::report_refused(const CheckpointSet& set) {
   }
 }
 
+/// Of all files, whatever their stages are: they are of one save.
+void Verification::compare_counters(const HeldParameter& parameter) {
+  if (options_.source.replicas != Replicas::kSame || !is_step_counter(parameter.name)) return;
+  try {
+    const auto differing = differing_counters(parameter.holders);
+    if (!differing) return;
+    Problem problem;
+    problem.kind = ProblemKind::kReplica;
+    problem.parameter = parameter.name;
+    problem.file = differing->second.file->path.string();
+    problem.rank = differing->second.file->rank;
+    problem.message = "has another value than in " +
+                      printable(differing->first.file->path.string()) +
+                      ": these files are of two saves";
+    report_.problems.push_back(std::move(problem));
+  } catch (const Error& error) {
+    report_.problems.push_back(problem_from(error));
+  }
+}
+
 /// A rank may leave a parameter to its replicas; but a file that was cut off looks the same.
 void Verification::warn_of_missing_names() {
   const std::vector<RankFile>& files = source_.set->files();
@@ -298,6 +320,7 @@ void Verification::check_parameters(VerifyContext& context) {
     }
   }
   for (std::size_t i = 0; i < findings.size(); ++i) {
+    compare_counters(parameters_[i]);
     if (findings[i].per_rank) report_.per_rank.push_back(parameters_[i].name);
     if (findings[i].own_values) report_.own_values.push_back(parameters_[i].name);
     std::move(findings[i].problems.begin(), findings[i].problems.end(),

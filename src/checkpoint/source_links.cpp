@@ -18,7 +18,9 @@ namespace reshardfs {
 
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options) {
   if (is_url(source) || unrecorded(options.listed)) return listed_once(source, options).listed;
-  return recording(options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr,
+  // Below a file is nothing.
+  const bool refuses_links = options.no_symlinks && path_kind(source) != PathKind::kOther;
+  return recording(refuses_links ? std::make_shared<const LinklessTree>(source) : nullptr,
                    inputs_of(options.listed));
 }
 

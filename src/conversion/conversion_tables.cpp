@@ -31,9 +31,11 @@
 #include "conversion/source_words.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/strategy_input.h"
+#include "conversion/target_ranks.h"
 #include "conversion/unmatched_selectors.h"
 #include "conversion/wanted_views.h"
 #include "plan/replicas/settle_replicas.h"
+#include "plan/replicas/step_counters.h"
 #include "plan/target/target_table.h"
 #include "storage/location.h"
 #include "strategy/derive/layer_stages.h"
@@ -52,19 +54,6 @@ void require_plain_prefix(const std::string& prefix) {
   }
 }
 
-std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
-  const RankRange all(Rank(), count);
-  if (ranks.empty()) return {all.begin(), all.end()};
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (!all.contains(ranks.back())) {
-    throw Error(ErrorKind::kUsage, "there is no target rank " + format_rank_list({ranks.back()}) +
-                                       ": the target has " + std::to_string(count) + " (0 to " +
-                                       std::to_string(count - 1) + ")");
-  }
-  return ranks;
-}
-
 /// The whole model.
 /// @param target taken if it is whole itself.
 /// @throws Error if it has no whole form (a parameter that the target leaves out may differ between
@@ -80,42 +69,6 @@ std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& tar
       target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
   require_complete(*whole, {kWholeRank});
   return whole;
-}
-
-/// @throws Error kUsage where destination ranks have no source rank of their own.
-void require_own_ranks(const ConversionOptions& options, const TargetTable& target) {
-  const auto& views = options.views;
-  const auto whole = std::find_if(views.begin(), views.end(), has_one_value);
-  if (whole != views.end()) {
-    throw Error(ErrorKind::kUsage, std::string("--views ") + word_of(kViewWords, *whole) +
-                                       " has each parameter once, but with --replicas own every "
-                                       "rank has its own values")
-        .hint("take --views ranks, or --replicas first");
-  }
-  const SourceTable& source = target.source();
-  const std::int64_t ranks = source.states_layouts()
-                                 ? source.ranks().all().size()
-                                 : source.checkpoint().files().back().rank.number() + 1;
-  if (ranks == target.rank_count()) return;
-  throw Error(ErrorKind::kUsage, "--replicas own needs as many target ranks as the source has, " +
-                                     std::to_string(ranks) + ", but the target has " +
-                                     std::to_string(target.rank_count()))
-      .hint("--replicas first gives all of them the lowest rank's values");
-}
-
-/// @throws Error kMissing if a shown rank's own source rank has no file.
-void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks) {
-  for (const Rank rank : ranks) {
-    const Rank own = target.own_source_rank(rank);
-    const CheckpointSet& checkpoint = target.source().checkpoint();
-    if (checkpoint.find(own) != nullptr) continue;
-    throw Error(ErrorKind::kMissing,
-                "source rank " + to_string(own) +
-                    " is missing, and with --replicas own no other has what target rank " +
-                    to_string(rank) + " is to get")
-        .in_file(checkpoint.root().string())
-        .hint("bring its file, or leave the rank out with --ranks");
-  }
 }
 
 bool is_alignment(std::uint64_t bytes) {
@@ -318,6 +271,10 @@ class Opening {
     }
     std::vector<ReplicaDisagreement> differing;
     if (options_.check_replicas) {
+      if (options_.source.replicas == Replicas::kSame) {
+        require_one_step(*opened_.table,
+                         [&](const std::string& name) { return takes(filter, name_map_, name); });
+      }
       differing = compare_mapped_ranks(*opened_.table, maps_, options_.source.replicas);
     }
     if (target_input_.is_sizes() && !maps_.empty()) make_family();
@@ -568,12 +525,6 @@ class Opening {
 };
 
 }  // namespace
-
-void require_rank(Rank rank, std::int64_t count) {
-  if (RankRange(Rank(), count).contains(rank)) return;
-  throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
-                                     ": the target has " + std::to_string(count));
-}
 
 RulesDraft target_rules(const ConversionOptions& options) {
   check_stage_layers(options);

@@ -69,7 +69,4 @@ RulesDraft target_rules(const ConversionOptions& options);
 /// @throws as open_tables().
 Strategy target_strategy(const ConversionOptions& options);
 
-/// @throws Error kUsage if the target has no such rank. @param count of its ranks.
-void require_rank(Rank rank, std::int64_t count);
-
 }  // namespace reshardfs

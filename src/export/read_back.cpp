@@ -124,7 +124,7 @@ struct FilesRead {
 };
 
 FilesRead reading_of(const fs::path& root, const std::string& below, const ComingFiles& files,
-                   bool has_others) {
+                     bool has_others) {
   FilesRead reading;
   CheckpointOptions options;
   options.listed = std::make_shared<const ComingTree>(root, files, has_others);

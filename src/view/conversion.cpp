@@ -19,6 +19,7 @@
 #include "conversion/completeness.h"
 #include "conversion/conversion_tables.h"
 #include "conversion/option_words.h"
+#include "conversion/target_ranks.h"
 #include "conversion/wanted_views.h"
 #include "format/index/index_sum.h"
 #include "plan/target/target_table.h"

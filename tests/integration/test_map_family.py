@@ -214,7 +214,7 @@ side = "from"
 name = "lm_head.weight"
 of = "model.embed_tokens.weight"
 """)
-        line = self.refused(self.hub_of(hub), "--map", rules)
+        line = self.refused(self.hub_of(hub), "--map", rules, "--partial")
         self.assertIn("lm_head.weight", line)
         self.assertNotIn("--map-var", line)
 

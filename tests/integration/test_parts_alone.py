@@ -109,7 +109,8 @@ class SlicesUnderMaps(PartsTest):
                 self.assert_named(SLICES, *self.model, *more, commands=("plan", "mount"))
 
     def test_the_lowest_rank_is_taken_if_the_user_says_so(self) -> None:
-        self.assert_named("because of --replicas first", *self.model, "--replicas", "first", commands=("export",))
+        self.assert_named("because of --replicas first", *self.model, "--replicas", "first", "--partial",
+                          commands=("export",))
 
     def test_with_the_strategy_all_is_shown(self) -> None:
         result = ask("export", self.source, self.root, *self.model, *self.write_rules(2))

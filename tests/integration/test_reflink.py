@@ -46,7 +46,7 @@ class Model:
             layouts = self.layouts(RANKS, ROWS)
             write_safetensors(self.source / f"rank_{rank}/m.safetensors",
                               {name: ("F32", shard(self.arrays[name], layouts[name], rank)) for name in self.arrays},
-                              {"format": "ms", "rank": "x" * 1000})
+                              {"format": "m" * 1000})
         write_protobuf(Strategy([self.layouts(RANKS, ROWS)]), directory / "src.ckpt")
         write_protobuf(Strategy([self.layouts(2, cut)]), directory / "dst.ckpt")
         self.target = self.layouts(2, cut)

@@ -108,7 +108,7 @@ class DataParallel(unittest.TestCase):
         for view in ("merged", "unified", "params"):
             self.refused(2, "hash", *own, *self.dp8, "--views", view, words=(view, "own"))
         (self.source / "ckpt_3/resnet-1_20.ckpt").unlink()
-        self.refused(2, "hash", *own, *self.dp8, words=("source rank 3",))
+        self.refused(2, "hash", *own, *self.dp8, words=("rank 3",))
         result = self.run_on("hash", *own, *self.dp8, "--ranks", "0-2,4-7")
         self.assertEqual(result.code, 0, result.stderr)
 

@@ -18,6 +18,7 @@ FOREIGN = {
     "make-vocab-size-divisible-by": "Megatron-LM", "moe-layer-freq": "Megatron-LM",
     "mla-down-proj-fusion": "Megatron-LM", "ckpt-convert-format": "Megatron-LM", "ckpt-convert-save": "Megatron-LM",
     "loader": "Megatron-LM", "saver": "Megatron-LM", "take-over": "between two processes of a mount",
+    "noop-layers": "MindSpeed-LLM",
     "create-namespace": "helm", "set": "helm", "namespace": "kubectl", "from-file": "kubectl", "dry-run": "kubectl",
     "filename": "kubectl", "ignore-daemonsets": "kubectl", "keep": "hand_over.py",
     "check": "package.sh", "allow-downgrades": "apt", "for": "package.sh",

@@ -33,7 +33,8 @@ std::optional<std::vector<StepInfo>> find_step_sets(const std::filesystem::path&
 /// A warning of the steps below a directory that is a model itself; nullopt if there are none.
 std::optional<std::string> steps_beside_model(const std::filesystem::path& directory,
                                               const SourceTreePtr& tree);
-/// These steps, ascending, for a mount of all steps, which finds out itself which of them are whole.
+/// These steps, ascending, for a mount of all steps, which finds out itself which of them are
+/// whole.
 std::vector<StepInfo> step_sets_beside_model(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree);
 

@@ -32,8 +32,7 @@ std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const Ra
       for (const FoundFile& file : files) {
         info.places.push_back(file.path);
         if (!is_url(file.path)) continue;
-        info.listed_mtime_ns =
-            std::max(info.listed_mtime_ns, known_mtime_ns(file.path, file.tree));
+        info.listed_mtime_ns = std::max(info.listed_mtime_ns, known_mtime_ns(file.path, file.tree));
       }
       ranks_with_steps.insert(rank);
       if (rank_part_problem(root, files)) broken.insert(step);

@@ -219,9 +219,8 @@ class ModelStatement {
       }
       if (names.empty()) continue;
       is_even = false;
-      add_missing(Error(ErrorKind::kMissing, name_list(names) +
-                                                 (names.size() == 1 ? " is" : " are") +
-                                                 " missing, and layer " +
+      const std::string what = names.size() == 1 ? "is" : name_list(names) + " are";
+      add_missing(Error(ErrorKind::kMissing, what + " missing, and layer " +
                                                  std::to_string(layer.like) + " has the like")
                       .for_parameter(names.front()));
     }
