@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "checkpoint/completeness.h"
 #include "checkpoint/source_links.h"
 #include "conversion/sized_source.h"
 #include "format/encrypted/encrypted.h"
@@ -48,7 +49,14 @@ StrategyInput SourceOpening::read_strategy(const SourceRequest& request, const I
 const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
   CheckpointOptions options = set_options(request_);
   options.listed = recording(listed_, inputs_);
-  take_set(std::make_shared<const CheckpointSet>(CheckpointSet::open(request_.path, options)));
+  auto set = std::make_shared<CheckpointSet>(CheckpointSet::open(request_.path, options));
+  if (request_.replicas == Replicas::kOwn) {
+    // Each rank has its own, and those that are wanted have to be there alone.
+    Completeness statement = set->completeness();
+    statement.missing_without_layouts.clear();
+    set->set_completeness(std::move(statement));
+  }
+  take_set(std::move(set));
   return set_;
 }
 

@@ -150,7 +150,8 @@ class Hidden(unittest.TestCase):
         self.assertTrue((self.out / changed).exists())
         (self.out / changed).unlink()
         self.assertEqual(set(files_below(self.out)),
-                         {MANIFEST, "hf/model.safetensors", "hf/config.json", "hf/notes.txt"})
+                         {MANIFEST, "hf/model-00001-of-00001.safetensors", "hf/model.safetensors.index.json",
+                          "hf/config.json", "hf/notes.txt"})
 
     def test_force_removes_directories_of_ranks(self) -> None:
         rules = self.root / "rules.toml"

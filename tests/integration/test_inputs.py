@@ -20,7 +20,6 @@ import numpy as np
 from format_files import write_safetensors
 from faulty_source import forget_pages
 from memory_store import BUCKET, MemoryStore, serving
-from meta_sets import whole_model, write_release
 from mounted import Settings, mounted, run, run_unittests, scratch, wait_until
 
 MERGED = ("--views", "merged-safetensors")
@@ -105,12 +104,6 @@ def cut_by_rules(root: Path) -> Case:
                 '["tp", ""]', '["", "tp"]')
 
 
-def release(root: Path) -> Case:
-    write_release(root / "release", whole_model(), 1)
-    return Case(root / "release", ("--map", "meta-llama", *MERGED), root / "release/params.json",
-                '"n_heads": 4, "n_kv_heads": 2', '"n_heads": 2, "n_kv_heads": 1')
-
-
 MAP = '[[map]]\nfrom = "{x:a|b}.weight"\nto = "net.{x:a|b}.weight"\n'
 CASES: dict[str, Callable[[Path], Case]] = {
     "blocks of --dequantize": quantized,
@@ -125,7 +118,6 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "--src-strategy": cut_by_rules,
     "--dst-strategy": lambda root: named(root, "--dst-strategy", RULES, '["tp", ""]', '["", "tp"]',
                                          ("--views", "ranks")),
-    "params.json": release,
 }
 COMPANIONS = ("config.json", "tokenizer", "generation_config", "--model-config")
 
