@@ -101,7 +101,7 @@ class CrcComparison {
     const std::scoped_lock lock(mutex_);
     State& state = states_[file];
     state.is_bad = state.is_bad || is_bad;
-    if (!state.error || error.offset().value_or(0) < state.error->offset().value_or(0)) {
+    if (!state.error || error.offset() < state.error->offset()) {
       state.error = error;
     }
   }

@@ -126,8 +126,8 @@ class SizedSource {
   void require_one_stage(const TensorEntry& entry, std::int64_t stage, const FamilyCut& cut) {
     const auto [first, is_new] = first_.try_emplace(entry.name, First{stage, entry.shape});
     if (is_new || is_single(entry.shape)) return;
-    const bool is_tied =
-        cut.unit == "vocab" && config_.find("tie_word_embeddings").value_or(0) != 0;
+    const auto ties = config_.find("tie_word_embeddings");
+    const bool is_tied = cut.unit == "vocab" && ties && *ties != 0;
     if (is_tied && first->second.shape == entry.shape) return;
     throw Error(
         ErrorKind::kUsage,

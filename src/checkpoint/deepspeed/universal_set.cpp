@@ -217,7 +217,7 @@ class UniversalReader {
   static TorchTensor read_one(const ByteSource& file, char& is_vocabulary) {
     return read_archive(file, [&](const TorchArchive& archive) {
       const PickleTree& tree = archive.tree();
-      is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")).value_or(false) ? 1 : 0;
+      is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")) == true ? 1 : 0;
       const PickleValue value = tree.find(tree.root(), "param");
       if (archive.is_tensor(value)) return archive.tensor(value);
       throw Error(ErrorKind::kUnsupported,

@@ -13,9 +13,9 @@ constexpr const char* kModule = "module";
 bool is_whole(const TorchArchive& archive) {
   const PickleTree& tree = archive.tree();
   const PickleValue root = tree.root();
+  const auto ranks = tree.integer(tree.find(root, "mp_world_size"));
   return tree.find(root, "param_shapes").is(PickleKind::kNone) &&
-         tree.find(root, kModule).is(PickleKind::kDict) &&
-         tree.integer(tree.find(root, "mp_world_size")).value_or(1) == 1;
+         tree.find(root, kModule).is(PickleKind::kDict) && (!ranks || *ranks == 1);
 }
 
 }  // namespace

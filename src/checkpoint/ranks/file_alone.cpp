@@ -89,7 +89,7 @@ std::string saved_part(const TorchArchive& archive) {
   std::string sizes;
   for (const std::string_view name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
                                       "expert_model_parallel_size"}) {
-    if (args.number(name).value_or(1) > 1) {
+    if (const auto number = args.number(name); number && *number > 1) {
       sizes += (sizes.empty() ? "" : ", ") + std::string(name) + " " + args.words(name);
     }
   }

@@ -25,7 +25,7 @@ bool leaves_out(const JsonValue& conversion) {
     return globs && globs->size() > 0;
   };
   const auto partial = conversion.find("partial");
-  return list("include") || list("exclude") || (partial && partial->boolean().value_or(false));
+  return list("include") || list("exclude") || (partial && partial->boolean() == true);
 }
 
 bool states_part(const fs::path& manifest) {

@@ -282,7 +282,7 @@ class ModelStatement {
     const auto tables = std::count_if(held_.begin(), held_.end(), [](const Held& held) {
       return !is_of_other_part(*held.name) && has_row_for_each_word(*held.name);
     });
-    return tables > 1 || (tables == 1 && numbers_->shapes.ties_embeddings().value_or(false));
+    return tables > 1 || (tables == 1 && numbers_->shapes.ties_embeddings() == true);
   }
 
   /// Whether the layers have names of transformers, whose layers are alike.

@@ -139,7 +139,7 @@ class RenameRule {
   std::vector<std::int64_t> offsets(const std::optional<Pattern>& pattern) const {
     if (!pattern) return {};
     try {
-      return pattern->offsets(no_variable);
+      return pattern->offsets([](const std::string& name) -> std::int64_t { no_variable(name); });
     } catch (const Error& error) {
       refuse(option_, given_, error.message());
     }
