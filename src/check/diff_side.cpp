@@ -26,13 +26,8 @@ namespace reshardfs {
 namespace {
 
 MappedSourceOptions mapped_options(const SourceOpening& opening, const DiffSide::Wanted& wanted) {
-  MappedSourceOptions options = opening.mapped_options();
+  MappedSourceOptions options = opening.mapped_options(wanted.weights_only);
   options.wants = wanted.takes;
-  if (wanted.weights_only) {
-    options.leaves_out = [prefixes = options.state_prefixes](const std::string& name) {
-      return is_training_state(name, prefixes);
-    };
-  }
   return options;
 }
 

@@ -239,14 +239,9 @@ void Verification::compare_counters(const HeldParameter& parameter) {
   try {
     const auto differing = differing_counters(parameter.holders);
     if (!differing) return;
-    Problem problem;
+    Problem problem = problem_from(of_two_saves(parameter.name, *differing));
     problem.kind = ProblemKind::kReplica;
-    problem.parameter = parameter.name;
-    problem.file = differing->second.file->path.string();
     problem.rank = differing->second.file->rank;
-    problem.message = "has another value than in " +
-                      printable(differing->first.file->path.string()) +
-                      ": these files are of two saves";
     report_.problems.push_back(std::move(problem));
   } catch (const Error& error) {
     report_.problems.push_back(problem_from(error));

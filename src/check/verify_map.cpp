@@ -126,9 +126,9 @@ void verify_maps(const SourceOpening& opening, const Strategy* strategy,
   if (opening.maps().empty()) return;
   try {
     MapVerification verification(opening.maps(), options, progress, report);
-    verification.run(std::make_shared<const SourceTable>(
+    verification.run(opening.renames().apply(std::make_shared<const SourceTable>(
         opening.set(), strategy == nullptr ? std::nullopt : std::optional(*strategy),
-        options.source.join));
+        options.source.join)));
     verification.compare();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal || error.kind() == ErrorKind::kUsage) throw;

@@ -194,8 +194,7 @@ Inspected open_inspected(const InspectArguments& arguments) {
   const CheckpointOptions options = listed_once(source.path, examining_options(arguments));
   const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
   Inspected inspected{options, set, contents_of(*set), {}, std::nullopt, {}};
-  Renames renames(source.renames, source.drops, source.state_prefixes);
-  renames.settle_wrappers(*set);
+  const Renames renames = renames_of(source, *set);
   check_renames(arguments, renames, *set);
   rename(renames, inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();

@@ -214,9 +214,7 @@ void settle_auto_map(SourceRequest& request) {
   std::vector<std::string> names;
   const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
   for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
-  Renames renames(request.renames, request.drops, request.state_prefixes);
-  renames.settle_wrappers(set);
-  maps = {only_map_for(renames.of(names), foreign_names(set))};
+  maps = {only_map_for(renames_of(request, set).of(names), foreign_names(set))};
 }
 
 }  // namespace reshardfs

@@ -257,17 +257,12 @@ class Opening {
 
   void open_source() {
     opened_ = lay_out(options_, opening_, name_map_, target_input_);
-    MappedSourceOptions mapped = opening_.mapped_options();
+    MappedSourceOptions mapped = opening_.mapped_options(options_.weights_only);
     // What a map has to say of a part that lacks is told in its own words.
     mapped.checks_family = state_completeness() || !options_.partial;
     const NameFilter filter = filter_of(options_);
     if (selects_some(options_)) {
       mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
-    }
-    if (options_.weights_only) {
-      mapped.leaves_out = [&](const std::string& name) {
-        return is_training_state(name, options_.source.state_prefixes);
-      };
     }
     std::vector<ReplicaDisagreement> differing;
     if (options_.check_replicas) {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/text/state_names.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/source_links.h"
 #include "conversion/sized_source.h"
@@ -30,6 +31,12 @@ CheckpointOptions set_options(const SourceRequest& request) {
 
 std::filesystem::path linkless_root(const SourceRequest& request) {
   return request.no_symlinks ? request.path : "";
+}
+
+Renames renames_of(const SourceRequest& request, const CheckpointSet& set) {
+  Renames renames(request.renames, request.drops, request.state_prefixes);
+  renames.settle_wrappers(set);
+  return renames;
 }
 
 SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strategy, InputsPtr inputs)
@@ -111,10 +118,15 @@ StatedLayouts SourceOpening::state_layouts(const NameTaker& needed, bool allows_
   return stated;
 }
 
-MappedSourceOptions SourceOpening::mapped_options() const {
+MappedSourceOptions SourceOpening::mapped_options(bool weights_only) const {
   MappedSourceOptions options;
   options.source_has_rules = strategy_.is_rules();
   options.state_prefixes = request_.state_prefixes;
+  if (weights_only) {
+    options.leaves_out = [prefixes = options.state_prefixes](const std::string& name) {
+      return is_training_state(name, prefixes);
+    };
+  }
   return options;
 }
 

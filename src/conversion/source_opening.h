@@ -28,6 +28,10 @@ CheckpointOptions set_options(const SourceRequest& request);
 /// The source if symbolic links below it are refused; otherwise empty.
 std::filesystem::path linkless_root(const SourceRequest& request);
 
+/// The names that the tensors of a set have for maps and filters.
+/// @throws errors of Renames.
+Renames renames_of(const SourceRequest& request, const CheckpointSet& set);
+
 /// Step by step, in the order in which mistakes are best told.
 class SourceOpening {
  public:
@@ -89,7 +93,8 @@ class SourceOpening {
                               std::vector<std::string>& warnings);
 
   /// Of maps.apply(): see there.
-  MappedSourceOptions mapped_options() const;
+  /// @param weights_only the maps need no rule for states of training: see NameFilter.
+  MappedSourceOptions mapped_options(bool weights_only = false) const;
 
  private:
   const SourceRequest& request_;

@@ -42,6 +42,8 @@ std::string_view wrapper_key(std::string_view name) noexcept {
 }
 
 std::string_view wrapper_in(std::string_view name) noexcept {
+  // Millions of names have none of these parts, which begin with '_'.
+  if (!name.starts_with('_') && name.find("._") == std::string_view::npos) return {};
   std::size_t begin = 0;
   while (true) {
     const std::string_view part = component(name, begin);

@@ -17,19 +17,11 @@
 namespace reshardfs {
 namespace {
 
-/// An existing file wins over a text that could be sizes.
 void set_target(const Given& given, ConversionOptions& options) {
-  const std::string text = given.text("dst-strategy");
-  if (is_sizes_word(text)) {
-    options.dst_sizes = parse_derivation(text);
-  } else {
-    if (!is_url(text) && !std::filesystem::exists(text)) {
-      refuse_sizes_without_equals("dst-strategy", text);
-    }
-    options.dst_strategy =
-        existing_path(given, "dst-strategy",
-                      "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
-  }
+  NamedStrategy named = named_strategy(
+      given, "dst-strategy", "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
+  options.dst_strategy = std::move(named.path);
+  options.dst_sizes = std::move(named.sizes);
   const std::string layers = given.text("stage-layers");
   if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
   const std::string name_map = given.text("name-map");

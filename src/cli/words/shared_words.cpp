@@ -15,6 +15,7 @@
 
 #include "base/process/process_state.h"
 #include "cli/options/table.h"
+#include "cli/options/value_checks.h"
 #include "conversion/installed_maps.h"
 #include "fuse/event_log.h"
 #include "storage/local/directory.h"
@@ -113,10 +114,6 @@ void apply_storage(const Given& given) {
   if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
 }
 
-bool is_sizes_word(const std::string& text) {
-  return is_derivation(text) && !is_url(text) && !std::filesystem::exists(text);
-}
-
 std::string located(const std::string& source) {
   const bool is_list = std::filesystem::path(source).extension() == ".json";
   return is_url(source) || is_list ? absolute_source(source).string()
@@ -135,6 +132,16 @@ std::optional<std::filesystem::path> existing_path(const Given& given, const std
       .in_file(path.string())
       .hint(did_you_mean_path(path))
       .hint("--" + option + " takes " + takes);
+}
+
+NamedStrategy named_strategy(const Given& given, const std::string& option,
+                             const std::string& takes) {
+  const std::string text = given.text(option);
+  if (!is_url(text) && !std::filesystem::exists(text)) {
+    if (is_derivation(text)) return {std::nullopt, parse_derivation(text)};
+    refuse_sizes_without_equals(option, text);
+  }
+  return {existing_path(given, option, takes), {}};
 }
 
 ModelMapOptions model_maps(const Given& given, const std::string& side) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "reshardfs/model_map.h"
+#include "reshardfs/sizes.h"
 
 #include "cli/words/given.h"
 #include "daemon/process/log.h"
@@ -27,10 +28,6 @@ void apply_storage(const Given& given);
 /// but for snapshot_or().
 std::string located(const std::string& source);
 
-/// Whether the value of an option for a strategy is sizes, not a path. An existing file of that
-/// name wins.
-bool is_sizes_word(const std::string& text);
-
 /// The path that an option names, absolute; nothing for no text and "none".
 /// @param takes what the option takes, for messages.
 /// @throws Error kMissing with the option if there is nothing.
@@ -43,4 +40,15 @@ std::optional<std::filesystem::path> existing_path(
 /// @param side of a command with two sources: "a-" for --a-map and so on.
 /// @throws Error kMissing for a configuration that is not there.
 ModelMapOptions model_maps(const Given& given, const std::string& side = "");
+struct NamedStrategy {
+  std::optional<std::filesystem::path> path{};
+  DerivedSizes sizes{};
+};
+
+/// What an option for a strategy names: sizes, or a path as existing_path() returns it. An existing
+/// file wins over a text that could be sizes.
+/// @throws Error kUsage for sizes that are wrong; as existing_path().
+NamedStrategy named_strategy(const Given& given, const std::string& option,
+                             const std::string& takes = "a strategy file or a directory of them");
+
 }  // namespace reshardfs

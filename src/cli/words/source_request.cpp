@@ -53,17 +53,6 @@ void read_plain(const Given& given, const std::string& option, const SourceField
       field);
 }
 
-/// An existing file wins over a text that could be sizes.
-void read_strategy(const Given& given, const std::string& option, SourceRequest& request) {
-  const std::string text = given.text(option);
-  if (is_sizes_word(text)) {
-    request.sizes = parse_derivation(text);
-    return;
-  }
-  if (!is_url(text) && !std::filesystem::exists(text)) refuse_sizes_without_equals(option, text);
-  request.strategy = existing_path(given, option);
-}
-
 /// @throws Error kUsage for a configuration that nothing uses.
 void require_use_of_config(const Given& given, const SourceRequest& request) {
   const bool is_used = !request.maps.maps.empty() || request.dequantize || !request.sizes.empty();
@@ -92,7 +81,9 @@ SourceRequest source_request(const Given& given, std::filesystem::path path,
                              const std::string& side) {
   SourceRequest request = set_request(given, std::move(path), side);
   if (const auto name = option_for(given, "src-strategy", side); !name.empty()) {
-    read_strategy(given, name, request);
+    NamedStrategy named = named_strategy(given, name);
+    request.strategy = std::move(named.path);
+    request.sizes = std::move(named.sizes);
   }
   if (const auto name = option_for(given, "replicas", side); !name.empty()) {
     request.replicas = given.word(name, kReplicasWords);

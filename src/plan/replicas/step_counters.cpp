@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include "reshardfs/error.h"
 
 #include "base/process/parallel.h"
 #include "plan/replicas/content_equal.h"
@@ -38,6 +35,15 @@ std::optional<std::pair<Holding, Holding>> differing_counters(std::span<const Ho
   return std::pair(holdings.front(), holdings[static_cast<std::size_t>(found - differs.begin())]);
 }
 
+Error of_two_saves(const std::string& name, const std::pair<Holding, Holding>& differing) {
+  return Error(ErrorKind::kBadInput, "has another value than in " +
+                                         printable(differing.first.file->path.string()) +
+                                         ": these files are of two saves")
+      .in_file(differing.second.file->path.string())
+      .for_parameter(name)
+      .hint("bring the files of one save; --replicas first takes the lowest rank's value");
+}
+
 void require_one_step(const SourceTable& table, const NameTaker& takes) {
   for (const std::string_view counter : kCounters) {
     const SourceParameter* const parameter = table.find(counter);
@@ -45,13 +51,7 @@ void require_one_step(const SourceTable& table, const NameTaker& takes) {
     std::vector<Holding> holdings;
     for (const Holding& holding : parameter->holders) holdings.push_back(holding);
     const auto differing = differing_counters(holdings);
-    if (!differing) continue;
-    throw Error(ErrorKind::kBadInput, "has another value than in " +
-                                          printable(differing->first.file->path.string()) +
-                                          ": these files are of two saves")
-        .in_file(differing->second.file->path.string())
-        .for_parameter(parameter->name)
-        .hint("bring the files of one save; --replicas first takes the lowest rank's value");
+    if (differing) throw of_two_saves(parameter->name, *differing);
   }
 }
 
