@@ -70,7 +70,7 @@ DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& want
   std::vector<std::string> warnings = unmatched_warnings(request, opening);
   const NameTaker needed = opening.needed(wanted.takes);
   SourceTableResult opened = opening.lay_out(needed);
-  ModelQuestion question = model_question(request, *opening.set());
+  ModelQuestion question = model_question(request, *opening.set(), opening.tree());
   question.table = opened.table.get();
   question.takes = needed;
   const std::vector<std::string> lacking = model_warnings(question);

@@ -494,6 +494,7 @@ SetDescription describe(const InspectArguments& arguments, const Given& given,
   source.request = arguments.source;
   source.set = inspected.set;
   source.laid_out = inspected.laid_out ? &*inspected.laid_out : nullptr;
+  source.statement = inspected.completeness;
   source.carried = [&given](const std::string& command) { return carried_options(given, command); };
   return describe_set(source);
 }

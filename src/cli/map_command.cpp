@@ -76,7 +76,7 @@ void warn(const std::vector<std::string>& lines) {
 Met meet(const MapCommandArguments& arguments, SourceOpening& opening) {
   const CheckpointSet& set = *opening.open_set();
   warn(set.warnings());
-  warn(model_warnings(model_question(arguments.source, set)));
+  warn(model_warnings(model_question(arguments.source, set, opening.tree())));
   const SourceTableResult opened = opening.lay_out_unread({});
   compare_mapped_ranks(*opened.table, opening.maps(), arguments.source.replicas);
   warn(opened.unmatched);

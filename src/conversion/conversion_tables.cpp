@@ -366,22 +366,23 @@ class Opening {
  private:
   /// @throws Error
   void require_whole_source() const {
-    const SourceTable& stored = source_->unmapped();
-    try {
-      require_whole_model(completeness_);
-    } catch (Error& error) {
-      const std::vector<RankFile>& files = tables_.checkpoint->files();
-      if (stored.states_layouts() || files.front().rank == files.back().rank) throw;
-      throw error.needs(Need::kSourceStrategy)
+    std::optional<Error> flaw = flaw_of_model(completeness_);
+    if (!flaw) return;
+    const std::vector<RankFile>& files = tables_.checkpoint->files();
+    const bool may_hold_slices =
+        !source_->unmapped().states_layouts() && files.front().rank != files.back().rank;
+    if (may_hold_slices) {
+      flaw->needs(Need::kSourceStrategy)
           .hint(
               "if the ranks hold slices, give the strategy that they were saved with "
               "(--src-strategy)");
     }
+    throw Error(*flaw);
   }
 
   /// @return whether nothing lacks.
   bool state_completeness() {
-    ModelQuestion question = model_question(options_.source, *tables_.checkpoint);
+    ModelQuestion question = model_question(options_.source, *tables_.checkpoint, opening_.tree());
     question.table = opened_.table.get();
     if (selects_some(options_)) {
       // Behind a map, these are not the names of the source.

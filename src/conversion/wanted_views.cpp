@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conversion/option_words.h"
+#include "conversion/stated_model/stated_model.h"
 
 namespace reshardfs {
 namespace {
@@ -132,6 +133,12 @@ void add_idle_view_options(const ConversionOptions& options,
              "the views dcp, dcp-hf and megatron");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
+  if (options.dst_sizes.empty() && !idle.shows({kHuggingFace, kVllm}) &&
+      !has_use_for_config(options.source)) {
+    unmatched.add(
+        "--model-config states no size of a model to compare: name another config.json, give "
+        "--map, or add hf to --views");
+  }
 }
 
 }  // namespace reshardfs

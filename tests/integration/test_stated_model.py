@@ -177,6 +177,26 @@ class Sizes(StatedModelTest):
                     self.assertEqual(result.code, 2, result.stdout + result.stderr)
                     self.says(result.stderr, word)
 
+    def test_every_command_compares_the_one_that_is_named(self) -> None:
+        self.write(llama(), {**LLAMA, "vocab_size": 64})
+        for words in (("inspect", self.source), ("verify", self.source), ("plan", self.source),
+                      ("diff", self.source, self.source)):
+            with self.subTest(words[0]):
+                found = run(*words)
+                self.says(found.stdout + found.stderr, "vocab_size 64")
+                config = ("--model-config", self.other())
+                if words[0] == "diff":
+                    config = ("--a-model-config", config[1], "--b-model-config", config[1])
+                found = run(*words, *config)
+                self.assertEqual((found.code, found.stderr), (0, ""), found.stdout)
+                self.assertNotIn("vocab_size", found.stdout)
+
+    def test_one_that_nothing_can_read(self) -> None:
+        self.write(llama(), LLAMA)
+        result = run("strategy", "check", self.source, "--model-config", self.other())
+        self.assertEqual(result.code, 2, result.stdout)
+        self.says(result.stderr, "--model-config without --map")
+
     def test_surplus_rows_are_no_difference(self) -> None:
         self.write(llama(), {**LLAMA, "vocab_size": 30})
         self.accepted()

@@ -312,6 +312,17 @@ class Files(Unmatched):
         self.assertIn("--check-crc: CRC good in 1 file, none in 1 file, such as ", result.stderr)
         self.assertIn("rank_0/net.ckpt", result.stderr)
 
+    def test_a_configuration_that_nothing_reads(self) -> None:
+        config = self.directory / "config.json"
+        config.write_text("{}")
+        self.export("--model-config", config, says=["--model-config", "--map", "--views"])
+        self.exported("--model-config", config, "--views", "hf")
+        for words in (("inspect", self.model), ("verify", self.model),
+                      ("strategy", "check", self.directory / "none.ckpt")):
+            self.refused(*words, "--model-config", config, says=["--model-config without --map"])
+        self.refused("diff", self.model, self.model, "--b-model-config", config,
+                     says=["--b-model-config without --b-map"])
+
     def test_a_key_for_what_is_not_encrypted(self) -> None:
         key = self.directory / "key"
         key.write_bytes(bytes(range(16)))

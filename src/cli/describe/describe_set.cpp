@@ -14,7 +14,6 @@
 #include "base/text/state_names.h"
 #include "base/text/wrapper_names.h"
 #include "checkpoint/catalogue.h"
-#include "checkpoint/completeness.h"
 #include "checkpoint/quantized/block_scales.h"
 #include "checkpoint/quantized/quantization_config.h"
 #include "checkpoint/whole/lora_adapter.h"
@@ -30,6 +29,7 @@
 #include "cli/describe/writers.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
+#include "conversion/stated_model/stated_model.h"
 #include "plan/mapped/mapped_source.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
@@ -231,7 +231,7 @@ class Describer {
     SizesQuestion question;
     question.set = source_.set;
     question.path = source_.request.path;
-    if (source_.options.no_symlinks) question.linkless_root = source_.request.path;
+    question.linkless_root = linkless_root(source_.request);
     question.stages = out_.layout.stages.value_or(1);
     question.devices = static_cast<std::int64_t>(ranks_.ranks.size()) / question.stages;
     question.layers = out_.model.layers;
@@ -265,8 +265,10 @@ class Describer {
     if (!wrapper_.empty() && !is_known) next.state_keys.push_back(wrapper_);
     const bool fits = is_whole || sizes_ || next.strategies.size() == 1 ||
                       (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
-    next.can_mount = fits && set_.refused().empty();
-    next.can_verify = next.can_mount && set_.completeness().open_extents.empty() &&
+    next.can_mount = fits && set_.refused().empty() && set_.completeness().missing.empty();
+    next.needs_partial = flaw_of_model(source_.statement).has_value();
+    next.can_verify = next.can_mount && !next.needs_partial &&
+                      set_.completeness().open_extents.empty() &&
                       (source_.laid_out == nullptr ||
                        source_.laid_out->table().unmapped().missing_ranks().empty());
     next.can_guess = needs_strategy() && !sizes_ && next.strategies.empty() && is_from_zero() &&

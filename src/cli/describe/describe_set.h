@@ -11,6 +11,7 @@
 
 #include "check/diff_side.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "report/text/set_description.h"
 
 namespace reshardfs {
@@ -24,6 +25,7 @@ struct DescribedSource {
   std::shared_ptr<const CheckpointSet> set{};
   /// nullptr: nothing states how it is cut.
   const DiffSide* laid_out = nullptr;
+  Completeness statement{};  ///< of state_model()
   /// See NextFacts.
   std::function<std::vector<std::string>(const std::string& command)> carried{};
 };

@@ -23,14 +23,20 @@ class Lines {
   void add(const std::string& command, const Words& arguments, const Words& more = {}) {
     lines_.push_back(line(command, arguments, more));
   }
+  void add_plan(const Words& more) { lines_.push_back(line("plan", {}, as_wanted(more))); }
   void add_mount(const Words& more) {
     const std::string mountpoint = as_argument(facts_.mountpoint);
     lines_.push_back(shell_line({"mkdir", "-p", mountpoint}) + " && " +
-                     line("mount", {mountpoint}, more));
+                     line("mount", {mountpoint}, as_wanted(more)));
   }
   Words take() { return std::move(lines_); }
 
  private:
+  Words as_wanted(Words more) const {
+    if (facts_.needs_partial) more.emplace_back("--partial");
+    return more;
+  }
+
   std::string line(const std::string& command, const Words& arguments, const Words& more) const {
     Words words{"reshardfs"};
     std::istringstream names(command);
@@ -75,7 +81,7 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
   if (facts.can_mount && !facts.sizes.empty()) {
     const Words words{"--src-strategy", facts.sizes};
     lines.add_mount(words);
-    lines.add("plan", {}, words);
+    lines.add_plan(words);
     return lines.take();
   }
   for (const std::string& key : facts.state_keys) {

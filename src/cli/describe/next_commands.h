@@ -12,6 +12,7 @@ struct NextFacts {
   std::string source{};  ///< as the user names it; empty: no command is to show it
   /// A mount can show it: nothing that it needs is missing.
   bool can_mount = false;
+  bool needs_partial = false;  ///< a conversion shows it with --partial alone
   /// What `verify` checks is all stated, so that a whole checkpoint passes.
   bool can_verify = false;
   bool can_guess = false;                 ///< `strategy guess` reads it

@@ -11,6 +11,7 @@
 #include "conversion/model_maps.h"
 #include "conversion/sized_source.h"
 #include "conversion/stated_model/model_numbers.h"
+#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -44,7 +45,8 @@ std::optional<ProvenSizes> try_sizes(const std::string& text, const SizesQuestio
 std::optional<ProvenSizes> proven_sizes(const SizesQuestion& question) {
   try {
     const ModelMaps maps(ModelMapOptions(), question.path, question.linkless_root);
-    const auto numbers = numbers_of_config(maps.config_file(), question.linkless_root);
+    const auto numbers = numbers_of_config(
+        maps.config_file(), linkless_tree_of(question.linkless_root, maps.config_file()));
     const bool has_all = numbers && numbers->layers && question.layers &&
                          static_cast<std::uint64_t>(*numbers->layers) == *question.layers;
     if (!has_all) return std::nullopt;

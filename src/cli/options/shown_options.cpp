@@ -204,15 +204,15 @@ std::vector<Option> map_group() {
       {.name = "model-config",
        .takes = Takes::kText,
        .type = "DIR|FILE",
-       .help = "The model's config.json, which gives maps their sizes, or its directory, whose "
-               "tokenizer and related files then also appear in hf/; by default, the source's own "
-               "config.json",
+       .help = "The model's config.json, which gives maps their sizes and is compared with the "
+               "tensors, or its directory, whose tokenizer and related files then also appear in "
+               "hf/; by default, the source's own config.json",
        .commands = kConversions},
       {.name = "model-config",
        .takes = Takes::kText,
        .type = "DIR|FILE",
-       .help = "The model's config.json, which gives maps their sizes, or its directory; by "
-               "default, the source's own config.json",
+       .help = "The model's config.json, which gives maps their sizes and is compared with the "
+               "tensors, or its directory; by default, the source's own config.json",
        .commands = kVariables & ~kConversions},
       {.name = "model-config",
        .takes = Takes::kText,

@@ -13,6 +13,7 @@
 #include "conversion/auto_map.h"
 #include "conversion/option_words.h"
 #include "conversion/source_words.h"
+#include "conversion/stated_model/stated_model.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -55,13 +56,13 @@ void read_plain(const Given& given, const std::string& option, const SourceField
 
 /// @throws Error kUsage for a configuration that nothing uses.
 void require_use_of_config(const Given& given, const SourceRequest& request) {
-  const bool is_used = !request.maps.maps.empty() || request.dequantize || !request.sizes.empty();
   // A conversion has other uses for it, too, and judges for itself.
   const bool judges = (given.command().bit & commands::kConversions) != 0;
-  if (is_used || judges || request.maps.model_config.empty()) return;
+  if (judges || has_use_for_config(request)) return;
   const std::string option = "--" + request.side + "m";
-  throw Error(ErrorKind::kUsage, option + "odel-config without " + option + "ap")
-      .hint("give the map whose sizes the configuration states");
+  throw Error(ErrorKind::kUsage, option + "odel-config without " + option +
+                                     "ap, and without sizes of a model to compare")
+      .hint("name another config.json, or give the map that it is for");
 }
 
 }  // namespace

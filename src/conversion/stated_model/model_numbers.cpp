@@ -12,7 +12,6 @@
 #include "base/text/numbers.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
-#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -59,8 +58,7 @@ ModelNumbers numbers_in(const modelmap::ModelConfig& config, const std::string& 
 }  // namespace
 
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
-                                              const std::filesystem::path& linkless_root) {
-  const auto tree = linkless_tree_of(linkless_root, file);
+                                              const SourceTreePtr& tree) {
   if (file.empty() || path_kind(file, tree) != PathKind::kOther) return std::nullopt;
   std::string text;
   modelmap::ModelConfig config;

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/whole/model_shapes.h"
 #include "conversion/stated_model/layer_table.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -29,10 +30,10 @@ struct ModelNumbers {
 
 /// Of config.json or params.json. Nothing if there is no such file, or it states no numbers.
 /// @param file empty: none.
-/// @param linkless_root as for Strategy::load().
+/// @param tree opens the file; nullptr: by its path.
 /// @throws Error kIo.
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
-                                              const std::filesystem::path& linkless_root);
+                                              const SourceTreePtr& tree);
 
 /// Of the arguments that Megatron-LM saves beside the tensors; nothing if there are none.
 std::optional<ModelNumbers> numbers_of_arguments(const CheckpointSet& set);

@@ -19,6 +19,7 @@
 #include "conversion/stated_model/layer_names.h"
 #include "conversion/stated_model/model_numbers.h"
 #include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -316,16 +317,24 @@ class ModelStatement {
   bool is_sure_ = false;
 };
 
+/// @param named a config.json, or a directory with one.
+std::filesystem::path named_config(const std::filesystem::path& named) {
+  return path_kind(named) == PathKind::kDirectory ? named / "config.json" : named;
+}
+
 /// The config.json in use.
 std::filesystem::path config_of(const ModelQuestion& question) {
-  if (!question.config.empty()) {
-    const bool is_directory = path_kind(question.config) == PathKind::kDirectory;
-    return is_directory ? question.config / "config.json" : question.config;
-  }
+  if (!question.config.empty()) return named_config(question.config);
   if (!is_alone(question)) return question.set.completeness().config;
   // That it is a part has been said already.
   if (!question.set.completeness().doubts.empty() || is_url(root_of(question))) return {};
   return root_of(question).parent_path() / "config.json";
+}
+
+/// Opens the config.json of a source that nobody has listed, or another one.
+SourceTreePtr config_tree(const SourceRequest& request) {
+  const std::filesystem::path& config = request.maps.model_config;
+  return linkless_tree_of(linkless_root(request), config.empty() ? request.path : config);
 }
 
 /// Whether ranks are missing: what they hold is not known here.
@@ -339,16 +348,25 @@ bool lacks_ranks(const ModelQuestion& question) {
 
 }  // namespace
 
-ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set) {
+bool has_use_for_config(const SourceRequest& request) {
+  const std::filesystem::path& config = request.maps.model_config;
+  return config.empty() || !request.maps.maps.empty() || request.dequantize ||
+         !request.sizes.empty() ||
+         (!request.path.empty() &&
+          numbers_of_config(named_config(config), config_tree(request)).has_value());
+}
+
+ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
+                             const SourceTreePtr& tree) {
   ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}};
-  question.linkless_root = linkless_root(request);
+  question.tree = tree && question.config.empty() ? unrecorded(tree) : config_tree(request);
   return question;
 }
 
 Completeness state_model(const ModelQuestion& question) {
   Completeness out = question.set.completeness();
   if (lacks_ranks(question) || !adapter_words(question.set).empty()) return out;
-  const auto config = numbers_of_config(config_of(question), question.linkless_root);
+  const auto config = numbers_of_config(config_of(question), question.tree);
   const auto arguments = numbers_of_arguments(question.set);
   const bool is_known = (config && config->layers) || arguments;
   ModelStatement statement(question, out);
@@ -369,16 +387,16 @@ std::vector<std::string> model_warnings(const ModelQuestion& question) {
   return warnings_of(statement, question.takes);
 }
 
-void require_whole_model(const Completeness& statement) {
+std::optional<Error> flaw_of_model(const Completeness& statement) {
   if (!statement.missing.empty()) {
-    throw Error(statement.missing.front())
+    return Error(statement.missing.front())
         .hint("bring the files that have the rest, or give --partial to show what is there");
   }
   const auto size =
       std::find_if(statement.differences.begin(), statement.differences.end(),
                    [](const Error& error) { return error.kind() == ErrorKind::kBadInput; });
-  if (size == statement.differences.end()) return;
-  throw Error(*size).hint(
+  if (size == statement.differences.end()) return std::nullopt;
+  return Error(*size).hint(
       "give the config.json of this model with --model-config, or --partial to show it as it is");
 }
 

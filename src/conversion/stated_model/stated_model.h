@@ -5,15 +5,18 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "reshardfs/error.h"
 #include "reshardfs/source_request.h"
 
 #include "base/text/glob.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "plan/source/source_table.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -24,13 +27,20 @@ struct ModelQuestion {
   std::filesystem::path source{};  ///< that the user has named; empty: the set's root
   /// The config.json that the user has named; empty: the one beside the files.
   std::filesystem::path config{};
-  std::filesystem::path linkless_root{};  ///< as for Strategy::load()
+  SourceTreePtr tree{};  ///< opens the config.json; nullptr: by its path
   /// Selects tensors by their names in the set; others are not missed. Empty: all.
   NameTaker takes{};
 };
 
+/// Whether the configuration that a request names, if any, has a use: for a map, for sizes, or for
+/// state_model(), which needs numbers of the model in it. Views and targets may have another.
+/// @throws Error kIo for a configuration that cannot be read.
+bool has_use_for_config(const SourceRequest& request);
+
 /// About the source that a request names.
-ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set);
+/// @param tree of SourceOpening::tree(); nullptr: a server is asked for the config.json.
+ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
+                             const SourceTreePtr& tree = nullptr);
 
 /// The set's own statement, and what comparing adds to it:
 /// - `missing`: layers below the number that is stated; tensors that the other layers of the same
@@ -46,8 +56,9 @@ Completeness state_model(const ModelQuestion& question);
 /// The same as warnings, for commands that show what is there.
 std::vector<std::string> model_warnings(const ModelQuestion& question);
 
-/// @throws Error, with --partial as the way out, for the first that is missing, or differs.
-void require_whole_model(const Completeness& statement);
+/// The first that is missing, or differs, with --partial as the way out; nothing: a conversion
+/// shows the model as it is.
+std::optional<Error> flaw_of_model(const Completeness& statement);
 
 /// For commands that show what is there: what is missing becomes doubts.
 void name_missing(Completeness& statement);

@@ -30,6 +30,17 @@ TEST(NextCommands, OfAWholeModel) {
                           "reshardfs verify 'a b'"));
 }
 
+TEST(NextCommands, OfAPartOfAModel) {
+  NextFacts part = facts("part");
+  part.can_mount = part.needs_partial = true;
+  EXPECT_THAT(next_commands(part),
+              ElementsAre("mkdir -p mnt && reshardfs mount part mnt --partial"));
+  part.sizes = "tp=2";
+  EXPECT_THAT(next_commands(part),
+              ElementsAre("mkdir -p mnt && reshardfs mount part mnt --src-strategy tp=2 --partial",
+                          "reshardfs plan part --src-strategy tp=2 --partial"));
+}
+
 TEST(NextCommands, TheStrategyThatFits) {
   NextFacts ranks = facts("ckpt");
   ranks.can_mount = ranks.can_verify = ranks.can_guess = true;
