@@ -14,7 +14,6 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
-#include "conversion/unmatched_selectors.h"
 #include "plan/replicas/content_equal.h"
 #include "plan/replicas/replica_check.h"
 #include "plan/replicas/settle_replicas.h"
@@ -31,17 +30,6 @@ MappedSourceOptions mapped_options(const SourceOpening& opening, const DiffSide:
   return options;
 }
 
-/// @throws Error kUsage for options of the request that select nothing.
-std::vector<std::string> unmatched_warnings(const SourceRequest& request,
-                                            const SourceOpening& opening) {
-  std::vector<std::string> warnings;
-  if (request.join.empty() && !opening.renames().are_given()) return warnings;
-  UnmatchedOptions unmatched;
-  opening.add_unmatched(names_in(*opening.set()), unmatched);
-  unmatched.settle(opening.allows_unmatched(), warnings);
-  return warnings;
-}
-
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
@@ -52,7 +40,7 @@ DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
                         std::shared_ptr<const CheckpointSet> set) {
   SourceOpening opening(request);
   set ? opening.take_set(std::move(set)) : static_cast<void>(opening.open_set());
-  std::vector<std::string> warnings = unmatched_warnings(request, opening);
+  std::vector<std::string> warnings = opening.unmatched_warnings();
   SourceTableResult opened = opening.lay_out_unread(opening.needed(wanted.takes));
   append(warnings, opened.unmatched);
   MappedSourceOptions mapped = mapped_options(opening, wanted);
@@ -67,7 +55,7 @@ DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
 DiffSide DiffSide::open_checked(const SourceRequest& request, const Wanted& wanted) {
   SourceOpening opening(request);
   opening.open_set();
-  std::vector<std::string> warnings = unmatched_warnings(request, opening);
+  std::vector<std::string> warnings = opening.unmatched_warnings();
   const NameTaker needed = opening.needed(wanted.takes);
   SourceTableResult opened = opening.lay_out(needed);
   ModelQuestion question = model_question(request, *opening.set(), opening.tree());

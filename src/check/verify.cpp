@@ -16,9 +16,9 @@
 #include "base/text/text.h"
 #include "check/coverage.h"
 #include "check/manifest.h"
+#include "check/problem.h"
 #include "check/verify_map.h"
 #include "check/verify_parameter.h"
-#include "check/verify_source.h"
 #include "checkpoint/ranks/joined_ranks.h"
 #include "checkpoint/whole/whole_catalogue.h"
 #include "conversion/source_opening.h"
@@ -63,7 +63,9 @@ class Verification {
   void hint_at_strategy();
   void require_any() const;
   void report_missing();
-  void state_model();
+  void open(SourceOpening& opening);
+  void lay_out(const SourceOpening& opening);
+  void state_model(const SourceOpening& opening);
   void state_completeness(const VerifyContext& context);
   void report_open_extents();
   void finish();
@@ -71,11 +73,13 @@ class Verification {
   const VerifyOptions& options_;
   Progress& progress_;
   VerifyReport report_;
-  VerifySource source_;
+  std::shared_ptr<const CheckpointSet> set_;  ///< of the files that can be read
+  SetFaults faults_;
+  PreviewOfSet preview_;
   Renames renames_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::vector<HeldParameter> parameters_;
-  std::vector<CrcFinding> crcs_;  ///< of source_.stored
+  std::vector<CrcFinding> crcs_;  ///< of faults_.stored
   std::vector<ManifestLine> manifest_;
   LinklessTreePtr tree_;  ///< of the source, if symbolic links are refused
 };
@@ -91,7 +95,7 @@ std::shared_ptr<const Catalogue> Verification::catalogue(SourceOpening& opening,
 
 /// @param some_names_are_unknown since files of the set could not be read.
 void Verification::check_options(const SourceOpening& opening, bool some_names_are_unknown) {
-  const std::vector<std::string> stored = names_in(*source_.set);
+  const std::vector<std::string> stored = names_in(*set_);
   const std::vector<std::string> names = renames_.of(stored);
   UnmatchedOptions unmatched;
   unmatched.add_globs("--include", options_.names.include, names);
@@ -121,16 +125,16 @@ void Verification::collect_parameters(const CheckpointSet& set) {
 }
 
 void Verification::check_crcs() {
-  crcs_ = compare_crcs(source_.stored, options_.jobs, &progress_);
+  crcs_ = compare_crcs(faults_.stored, options_.jobs, &progress_);
   for (std::size_t i = 0; i < crcs_.size(); ++i) {
-    const StoredFile& file = source_.stored[i];
+    const StoredFile& file = faults_.stored[i];
     const std::optional<Error>& error = crcs_[i].error;
     report_.crc_good += crcs_[i].check == CrcCheck::kGood ? 1U : 0U;
     report_.crc_none += crcs_[i].check == CrcCheck::kNoTrailer && !error ? 1U : 0U;
     if (!error) continue;
     Problem problem = problem_from(*error);
     if (crcs_[i].check == CrcCheck::kBad) problem.kind = ProblemKind::kCrc;
-    if (file.number) problem.rank = source_.set->files()[*file.number].rank;
+    if (file.number) problem.rank = set_->files()[*file.number].rank;
     problem.file = file.path.string();
     report_.problems.push_back(std::move(problem));
   }
@@ -181,7 +185,7 @@ void Verification::warn_of_unlisted() {
   for (const ManifestLine& line : manifest_) {
     listed.insert(std::filesystem::weakly_canonical(resolve(line.name)));
   }
-  for (const std::filesystem::path& path : source_.paths) {
+  for (const std::filesystem::path& path : faults_.paths) {
     if (listed.contains(std::filesystem::weakly_canonical(path))) continue;
     report_.warnings.push_back(printable(path.string()) + " is not in " +
                                printable(options_.manifest.string()));
@@ -250,7 +254,7 @@ void Verification::compare_counters(const HeldParameter& parameter) {
 
 /// A rank may leave a parameter to its replicas; but a file that was cut off looks the same.
 void Verification::warn_of_missing_names() {
-  const std::vector<RankFile>& files = source_.set->files();
+  const std::vector<RankFile>& files = set_->files();
   std::vector<std::uint64_t> by_file(files.size());
   for (const HeldParameter& parameter : parameters_) {
     for (const Holding& holder : parameter.holders) {
@@ -273,11 +277,11 @@ void Verification::warn_of_missing_names() {
 /// Those of which all bytes were compared with CRCs.
 void Verification::note_read_files(VerifyContext& context) const {
   for (std::size_t i = 0; i < context.set.files().size(); ++i) {
-    if (source_.fits_table[i] != 0) context.read_files.insert(&context.set.files()[i]);
+    if (faults_.fits_table[i] != 0) context.read_files.insert(&context.set.files()[i]);
   }
   for (std::size_t i = 0; i < crcs_.size(); ++i) {
     const bool is_read = crcs_[i].check != CrcCheck::kNoTrailer;
-    const auto number = source_.stored[i].number;
+    const auto number = faults_.stored[i].number;
     if (number && !is_read) context.read_files.erase(&context.set.files()[*number]);
   }
 }
@@ -360,19 +364,22 @@ void Verification::require_any() const {
   throw error.in_file(options_.source.path.string());
 }
 
-/// What the model's own numbers say of it, if nothing else is wrong.
-void Verification::state_model() {
-  if (!report_.problems.empty()) return;
-  ModelQuestion question = model_question(options_.source, *source_.set);
-  std::shared_ptr<const SourceTable> table;
+/// What is wrong is reported by the parameter that it is wrong with.
+void Verification::lay_out(const SourceOpening& opening) {
+  const auto wanted = [this](const std::string& name) { return options_.names.takes(name); };
   try {
-    SourceOpening opening(options_.source);
-    opening.take_set(source_.set);
-    table = opening.lay_out_unread({}).table;
-  } catch (const Error&) {
-    // What is wrong is reported by the parameter that it is wrong with.
+    preview_.table = opening.preview(opening.needed(wanted));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) throw;
+    preview_.failure = error;
   }
-  question.table = table.get();
+}
+
+/// What the model's own numbers say of it, if nothing else is wrong.
+void Verification::state_model(const SourceOpening& opening) {
+  if (!report_.problems.empty()) return;
+  ModelQuestion question = model_question(options_.source, *set_, opening.tree());
+  question.table = preview_.table.get();
   if (options_.source.maps.maps.empty()) {
     question.takes = [&](const std::string& name) { return options_.names.takes(name); };
   }
@@ -422,7 +429,7 @@ void Verification::report_open_extents() {
   problem.file = options_.source.path.string();
   problem.parameter = first.name;
   problem.message = "is " + to_string(first.shape) +
-                    " by the files that are there, but nothing states " + statement.unstated +
+                    " by the files that are there, but it is unknown " + statement.unstated +
                     (others == 0 ? "" : "; the same of " + counted(others, "more parameter"));
   report_.problems.push_back(std::move(problem));
 }
@@ -430,7 +437,10 @@ void Verification::report_open_extents() {
 void Verification::finish() {
   hint_at_strategy();
   std::set<std::string> damaged;
+  std::set<std::string> hints;  // many problems have the same
   for (const Problem& problem : report_.problems) {
+    const bool is_new = !problem.hint.empty() && hints.insert(problem.hint).second;
+    if (is_new) report_.warnings.push_back(problem.hint);
     report_.differing_bytes += problem.differing_bytes;
     if (!problem.parameter.empty()) damaged.insert(problem.parameter);
   }
@@ -438,48 +448,56 @@ void Verification::finish() {
   progress_.expect_no_more();
 }
 
+void Verification::open(SourceOpening& opening) {
+  set_ = opening.open_readable(faults_, options_.jobs);
+  tree_ = linkless_tree_of(linkless_root(options_.source), options_.source.path);
+  for (const SetFault& fault : faults_.list) report_.problems.push_back(problem_from(fault));
+  report_.warnings = std::move(faults_.warnings);
+  report_.step = faults_.step;
+  report_.files = faults_.paths.size();
+  report_.completeness = std::move(faults_.completeness);
+  if (set_) {
+    renames_ = opening.renames();
+    lay_out(opening);
+    state_model(opening);
+  }
+  report_missing();
+}
+
 VerifyReport Verification::run() {
   // Strategy and list first: they are small, and a wrong one is the most likely mistake.
   SourceOpening opening(options_.source);
   if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
-  source_ = open_for_verify(options_, report_);
-  tree_ = linkless_tree_of(linkless_root(options_.source), options_.source.path);
-  report_.step = source_.step;
-  report_.files = source_.files;
-  report_.completeness = source_.completeness;
-  if (source_.set) state_model();
-  report_missing();
+  open(opening);
   for (const ManifestLine& line : manifest_) {
     std::error_code missing;
     const std::uintmax_t size = std::filesystem::file_size(resolve(line.name), missing);
     if (!missing) progress_.expect_bytes(size);
   }
-  if (!source_.set) {
+  if (!set_) {
     check_list();
     finish();
     return std::move(report_);
   }
-  opening.take_set(source_.set);
-  renames_ = opening.renames();
   const bool incomplete = !report_.problems.empty() || opening.allows_unmatched();
   check_options(opening, incomplete);
   const std::shared_ptr<const Catalogue> stated = catalogue(opening, incomplete);
   std::optional<JoinedRanks> joined;
-  if (!stated && !options_.source.join.empty()) joined.emplace(*source_.set, options_.source.join);
-  VerifyContext context{*source_.set,
+  if (!stated && !options_.source.join.empty()) joined.emplace(*set_, options_.source.join);
+  VerifyContext context{*set_,
                         stated,
                         joined ? &*joined : nullptr,
                         options_.source.state_prefixes,
                         {},
                         options_.source.replicas};
   // A file of the set may be read from several.
-  report_.files += source_.stored.size() - source_.set->files().size();
-  for (const StoredFile& file : source_.stored) {
+  report_.files += faults_.stored.size() - set_->files().size();
+  for (const StoredFile& file : faults_.stored) {
     if (file.source) report_.bytes += file.source->size();
   }
-  collect_parameters(*source_.set);
+  collect_parameters(*set_);
   report_.parameters = parameters_.size();
-  for (const Rank rank : source_.empty_ranks) {
+  for (const Rank rank : faults_.empty_ranks) {
     if (context.catalogue) break;  // then what is lost with a rank decides
     Problem problem;
     problem.kind = ProblemKind::kMissingRank;
@@ -493,7 +511,7 @@ VerifyReport Verification::run() {
   require_any();
   state_completeness(context);
   report_open_extents();
-  verify_maps(opening, strategy_, options_, progress_, report_);
+  verify_maps(opening.maps(), preview_, options_, progress_, report_);
   finish();
   return std::move(report_);
 }

@@ -57,6 +57,7 @@ struct Problem {
   std::optional<std::uint64_t> offset{};  ///< in the file, of the first wrong byte
   std::uint64_t differing_bytes = 0;      ///< of replicas
   std::string message{};                  ///< without the above
+  std::string hint{};                     ///< for kIo: what to do, such as which limit to raise
 };
 
 struct VerifyReport {

@@ -12,7 +12,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/parallel.h"
-#include "check/verify_source.h"
+#include "check/problem.h"
 #include "conversion/map_copies.h"
 #include "plan/mapped/equal_tensors.h"
 #include "plan/mapped/mapped_source.h"
@@ -121,14 +121,13 @@ class MapVerification {
 
 }  // namespace
 
-void verify_maps(const SourceOpening& opening, const Strategy* strategy,
-                 const VerifyOptions& options, Progress& progress, VerifyReport& report) {
-  if (opening.maps().empty()) return;
+void verify_maps(const ModelMaps& maps, const PreviewOfSet& preview, const VerifyOptions& options,
+                 Progress& progress, VerifyReport& report) {
+  if (maps.empty()) return;
   try {
-    MapVerification verification(opening.maps(), options, progress, report);
-    verification.run(opening.renames().apply(std::make_shared<const SourceTable>(
-        opening.set(), strategy == nullptr ? std::nullopt : std::optional(*strategy),
-        options.source.join)));
+    if (preview.failure) throw Error(*preview.failure);
+    MapVerification verification(maps, options, progress, report);
+    verification.run(preview.table);
     verification.compare();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal || error.kind() == ErrorKind::kUsage) throw;

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/rank_list.h"
 #include "check/diff.h"
-#include "check/verify_source.h"
+#include "check/problem.h"
 #include "layout/fold.h"
 #include "plan/replicas/content_equal.h"
 #include "plan/source/cell_grid.h"

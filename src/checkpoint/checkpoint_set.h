@@ -26,6 +26,7 @@ class Catalogue;
 struct Completeness;
 struct Discovery;
 struct FoundFile;
+struct SetFaults;
 struct SetFormat;
 
 struct CheckpointOptions {
@@ -57,11 +58,9 @@ struct CheckpointOptions {
   bool dequantize = false;
   /// The config.json that states the blocks, or its directory; empty: the one beside the files.
   std::filesystem::path model_config{};
+  /// How many files are opened at once; 0: as many as suit the source.
+  std::size_t threads = 0;
 };
-
-/// Opens a file, with decryption if it is encrypted. Does not read its index.
-/// @throws errors of open_file() and open_plain().
-RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options);
 
 class CheckpointSet {
  public:
@@ -70,6 +69,14 @@ class CheckpointSet {
   /// @param path a directory with a directory or file for each rank, or one checkpoint file.
   /// @throws Error kMissing, kBadInput, kIo: names the file or directory.
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
+
+  /// The same with the files that can be read, all of them looked at anew.
+  /// @param faults gets what is wrong with the others, and what is not thrown.
+  /// @return nullptr if none can be read.
+  /// @throws Error if no files are found, or if they are no set at all.
+  static std::shared_ptr<CheckpointSet> open_readable(const std::filesystem::path& path,
+                                                      const CheckpointOptions& options,
+                                                      SetFaults& faults);
 
   /// A set of files that are already open.
   /// @param catalogue the layouts that the set itself records; nullptr: none.
@@ -118,12 +125,6 @@ class CheckpointSet {
   bool takes_state_key() const;
   /// The kind that recognized the source; nullptr for files of ranks and whole models.
   const SetFormat* described_by() const noexcept { return described_by_; }
-  /// Applies --state-key to files that were read without it. @throws Error as take_below().
-  void select_below(const CheckpointOptions& options);
-  /// Shows weights in 8-bit floats as BFloat16, for files that were read without.
-  /// @param path of the source.
-  /// @throws Error kBadInput if scales and blocks do not fit the weights, kMissing without blocks.
-  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
   /// Sets what was found out before the set was made.
   void set_completeness(Completeness statement);
   /// The value of --src-prefix that selects the same run's files again, even if others have
@@ -137,9 +138,18 @@ class CheckpointSet {
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
+  class Opening;
+
+  /// Of a tensor in several files that cannot be read, the first reason.
+  static std::vector<RefusedTensor> once_each(std::vector<std::vector<RefusedTensor>>& by_file);
   void require_one_place_for_each_name() const;
-  void require_places(const Discovery& found) const;
   void require_boxes_to_be_placed() const;
+  /// Applies --state-key to files that were read without it. @throws Error as take_below().
+  void select_below(const CheckpointOptions& options);
+  /// Shows weights in 8-bit floats as BFloat16, for files that were read without.
+  /// @param path of the source.
+  /// @throws Error kBadInput if scales and blocks do not fit the weights, kMissing without blocks.
+  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;

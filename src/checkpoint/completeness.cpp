@@ -96,7 +96,7 @@ Completeness state_names(const std::vector<FoundFile>& files, const fs::path& so
     out.grounds.push_back("counts in " + counted(names, "name"));
     out.counted = all.size() == 1 && names == files.size();
   }
-  if (!out.counted) out.unstated = "that these are all files";
+  if (!out.counted) out.unstated = "whether these are all files";
   return out;
 }
 
@@ -111,8 +111,8 @@ std::vector<std::string> warnings_of(const Completeness& completeness,
     if (count++ == 0) first = &open;
   }
   if (count == 0) return lines;
-  lines.push_back("nothing states " + completeness.unstated + ": '" + printable(first->name) +
-                  "' " + to_string(first->shape) +
+  lines.push_back("unknown " + completeness.unstated + ": '" + printable(first->name) + "' " +
+                  to_string(first->shape) +
                   (count == 1 ? "" : " and " + counted(count - 1, "more parameter")) +
                   " would be smaller without the last; a config.json beside them is compared");
   return lines;
@@ -125,7 +125,7 @@ std::string completeness_words(const Completeness& completeness) {
     words += (words.empty() ? "complete by: " : ", ") + ground;
   }
   if (completeness.unstated.empty()) return words;
-  return words + (words.empty() ? "" : "; ") + "nothing states " + completeness.unstated;
+  return words + (words.empty() ? "" : "; ") + "unknown " + completeness.unstated;
 }
 
 }  // namespace reshardfs

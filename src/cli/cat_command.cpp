@@ -117,7 +117,7 @@ void check_cat_words(const Given& given) {
   const bool has_parameter = !given.text("param").empty();
   if (given.argument("FILE").empty() != has_parameter) {
     throw Error(ErrorKind::kUsage, "cat needs either a FILE or --param NAME")
-        .hint("run: " + shell_line({"reshardfs", "inspect", given.argument("SOURCE"), "--list"}))
+        .hint("run: " + command_line("inspect", {given.argument("SOURCE")}, {"--list"}))
         .hint("see 'reshardfs cat --help'");
   }
   if (given.flag("npy") && !has_parameter) {

@@ -68,7 +68,7 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; all shares are complete, see {}", kChecksumFile);
   }
   std::cout << text << "\n";
-  if (!unstated.empty()) std::cout << "nothing states " << unstated << "\n";
+  if (!unstated.empty()) std::cout << "unknown " << unstated << "\n";
 }
 
 using Clock = std::chrono::steady_clock;

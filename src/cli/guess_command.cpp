@@ -39,16 +39,11 @@ struct GuessArguments {
   bool quiet = false;
 };
 
-/// The config.json that the user names, by itself or by its directory, or that lies in the source.
-std::filesystem::path config_file(const GuessArguments& arguments) {
-  constexpr const char* kName = "config.json";
-  std::error_code failed;
-  if (arguments.model_config.empty()) {
-    const std::filesystem::path beside = std::filesystem::path(arguments.source) / kName;
-    return std::filesystem::is_regular_file(beside, failed) ? beside : std::filesystem::path();
-  }
-  const std::filesystem::path named = arguments.model_config;
-  return std::filesystem::is_directory(named, failed) ? named / kName : named;
+/// That which the set is compared with, too.
+std::filesystem::path config_file(const ModelQuestion& question) {
+  std::filesystem::path file = config_of(question);
+  const bool must_be_there = !question.config.empty();
+  return must_be_there || path_kind(file) == PathKind::kOther ? file : std::filesystem::path();
 }
 
 std::optional<modelmap::ModelConfig> read_config(const std::filesystem::path& file) {
@@ -95,16 +90,19 @@ int run_strategy_guess(const Given& given) {
                                  .force = given.flag("force"),
                                  .quiet = given.flag("quiet")};
   const SourceRequest request = set_request(given, located(arguments.source));
-  const std::filesystem::path file = config_file(arguments);
-  const auto config = read_config(file);
   const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
   for (const std::string& warning : set.warnings()) complain(warning);
+  ModelQuestion model = model_question(request, set);
+  model.config = arguments.model_config;
+  const std::filesystem::path file = config_file(model);
+  const auto config = read_config(file);
   Progress progress;
   SlicedSet slices;
   {
     const ProgressDisplay display(progress, arguments.quiet, ShowProgress::kOnTerminal);
     slices = read_slices(set, arguments.full, progress);
   }
+  for (const std::string& line : model_warnings(model)) complain(line);
   Guess guess = guess_strategy(slices, config, read_installed_maps());
   fit_into_one_matrix(guess);
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));

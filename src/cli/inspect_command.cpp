@@ -86,13 +86,6 @@ struct Inspected {
   std::vector<std::string> not_found;
 };
 
-/// All indexes are compared.
-CheckpointOptions examining_options(const InspectArguments& arguments) {
-  CheckpointOptions options = set_options(arguments.source);
-  options.examine_all = true;
-  return options;
-}
-
 /// The ranks that hold any part of a whole parameter.
 std::vector<Rank> holding_ranks(const CellGrid& grid) {
   std::set<Rank> ranks;
@@ -148,18 +141,6 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   if (!arguments.source.allow_unmatched) inspected.not_found = included.lines();
 }
 
-/// @throws Error kUsage for those that take nothing, unless they are allowed.
-void check_renames(const InspectArguments& arguments, const Renames& renames,
-                   const CheckpointSet& set) {
-  if (!renames.are_given()) return;
-  UnmatchedOptions unmatched;
-  for (std::string& line : renames.idle(names_in(set))) unmatched.add(std::move(line));
-  std::vector<std::string> warnings;
-  unmatched.settle(arguments.source.allow_unmatched, warnings);
-  for (const std::string& warning : warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-}
-
 /// In what the files hold.
 void rename(const Renames& renames, CheckpointContents& contents) {
   const auto give_names = [&](auto& list) {
@@ -174,29 +155,26 @@ void rename(const Renames& renames, CheckpointContents& contents) {
 }
 
 /// What the model's own numbers say of what was opened.
-Inspected with_statement(const InspectArguments& arguments, Inspected inspected) {
+void state(const InspectArguments& arguments, const SourceTreePtr& tree, Inspected& inspected) {
   const SourceRequest& source = arguments.source;
-  ModelQuestion question = model_question(source, *inspected.set);
+  ModelQuestion question = model_question(source, *inspected.set, tree);
   if (inspected.laid_out) question.table = &inspected.laid_out->table().unmapped();
   if (source.maps.maps.empty()) {
     question.takes = [&](const std::string& name) { return arguments.names.takes(name); };
   }
   inspected.completeness = state_model(question);
-  if (!source.strategy && source.sizes.empty()) return inspected;
+  if (!source.strategy && source.sizes.empty()) return;
   inspected.completeness.grounds.emplace_back("the strategy");
   inspected.completeness.unstated.clear();
-  return inspected;
 }
 
-Inspected open_inspected(const InspectArguments& arguments) {
-  // Opened once: a large set takes its time, and its memory.
+Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
   const SourceRequest& source = arguments.source;
-  const CheckpointOptions options = listed_once(source.path, examining_options(arguments));
-  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
-  Inspected inspected{options, set, contents_of(*set), {}, std::nullopt, {}};
-  const Renames renames = renames_of(source, *set);
-  check_renames(arguments, renames, *set);
-  rename(renames, inspected.contents);
+  const std::shared_ptr<const CheckpointSet> set = opening.open_set(/*examines_all=*/true);
+  Inspected inspected{opening.options_of_set(), set, contents_of(*set), {}, std::nullopt, {}};
+  for (const std::string& warning : opening.unmatched_warnings())
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  rename(opening.renames(), inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();
   const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
@@ -226,6 +204,13 @@ Inspected open_inspected(const InspectArguments& arguments) {
     log_warning(LogEvent::kConversionWarning, "the whole parameters are not known: {}",
                 error.what());
   }
+  return inspected;
+}
+
+Inspected open_inspected(const InspectArguments& arguments) {
+  SourceOpening opening(arguments.source);
+  Inspected inspected = open_set(arguments, opening);
+  state(arguments, opening.tree(), inspected);
   return inspected;
 }
 
@@ -394,8 +379,7 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
 int run_why(const InspectArguments& arguments) {
   SourceOpening opening(arguments.source);
   const ModelMaps& maps = opening.maps();
-  opening.take_set(std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(arguments.source.path, examining_options(arguments))));
+  opening.open_set(/*examines_all=*/true);
   // A state is laid out as its weight. Through a map any parameter may be asked for.
   const auto is_asked_for = [&](const std::string& name) {
     return name == arguments.why ||
@@ -438,7 +422,7 @@ void list_series(const InspectArguments& arguments) {
   if (!arguments.source.prefix.empty()) return;
   std::vector<SeriesInfo> all;
   try {
-    all = find_series(arguments.source.path, examining_options(arguments));
+    all = find_series(arguments.source.path, set_options(arguments.source));
   } catch (const Error&) {
     return;
   }
@@ -511,7 +495,7 @@ int run_inspect(const Given& given) {
   list_series(arguments);
   std::optional<Inspected> opened;
   try {
-    opened = with_statement(arguments, open_inspected(arguments));
+    opened = open_inspected(arguments);
   } catch (const Error& error) {
     return describe_unopened(arguments, error);
   }

@@ -20,6 +20,7 @@
 #include "base/process/free_memory.h"
 #include "base/process/mount_name.h"
 #include "base/process/stop_signals.h"
+#include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "checkpoint/series/step.h"
 #include "cli/advice/advise.h"
@@ -150,7 +151,7 @@ void tell_terminal(const std::string& what, const MountArguments& arguments) {
     return;
   }
   const std::string end =
-      arguments.foreground ? "Ctrl-C unmounts" : "unmount with: reshardfs umount " + place;
+      arguments.foreground ? "Ctrl-C unmounts" : "unmount with: " + command_line("umount", {place});
   std::cout << fmt::format("mounted at {}: {}; {}\n", place, what, end) << std::flush;
 }
 
@@ -293,8 +294,8 @@ void require_same_place(const std::string& asked, const HandoverState& state) {
   throw Error(ErrorKind::kUsage,
               "the mount point is now '" + printable(asked) + "', and a mount cannot move")
       .in_file(mounted)
-      .hint("name " + printable(mounted) + " again, or unmount it with 'reshardfs umount " +
-            printable(mounted) + "', and mount again");
+      .hint("name " + printable(mounted) +
+            " again, or unmount it with: " + command_line("umount", {mounted}));
 }
 
 /// Goes on with a mount that there is. What is wrong its other process tells, who has it still.

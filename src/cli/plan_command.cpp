@@ -70,7 +70,7 @@ void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   std::cout << table.str();
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
   if (!conversion.unstated().empty()) {
-    std::cout << "nothing states " << conversion.unstated() << "\n";
+    std::cout << "unknown " << conversion.unstated() << "\n";
   }
 }
 

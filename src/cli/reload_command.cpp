@@ -19,6 +19,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -43,7 +44,7 @@ Served served_by(const MountStatus& status) {
   if (status.state != MountState::kLive) {
     throw Error(ErrorKind::kIo, "the mount does not say how it is")
         .in_file(status.mount.mountpoint)
-        .hint("'reshardfs status " + status.mount.mountpoint + "' shows why");
+        .hint("run: " + command_line("status", {status.mount.mountpoint}));
   }
   const Json mount = status.json.value<Json>("mount", Json());
   if (!mount.is_object()) {
@@ -125,7 +126,7 @@ class Looks {
 Error not_in_time(const MountEntry& mount, unsigned timeout,
                   const std::optional<ReloadRequest>& request, const std::optional<Served>& last) {
   const std::string within = " within " + counted(timeout, "second");
-  const std::string look = "'reshardfs status " + mount.mountpoint + "' shows ";
+  const std::string look = command_line("status", {mount.mountpoint}) + " shows ";
   const auto error = [&](const std::string& what) {
     return Error(ErrorKind::kIo, what + within).in_file(mount.mountpoint);
   };

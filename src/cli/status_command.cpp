@@ -13,6 +13,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/shell_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "daemon/status/mount_ready.h"
@@ -57,7 +58,7 @@ std::string state_text(const MountStatus& status) {
       if (!status.changed_file.empty()) return "source changed: " + printable(status.changed_file);
       return "live" + handover_text(status.json.value<Json>("mount", Json()));
     case MountState::kDead:
-      return "dead: reshardfs umount " + printable(status.mount.mountpoint);
+      return "dead: " + command_line("umount", {status.mount.mountpoint});
     case MountState::kStalled:
       return "stalled: it does not answer";
     case MountState::kUnreadable:

@@ -211,10 +211,8 @@ void settle_auto_map(SourceRequest& request) {
                 "--map auto stands for one map, and there are " + std::to_string(maps.size()))
         .hint("name all of them");
   }
-  std::vector<std::string> names;
   const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
-  for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
-  maps = {only_map_for(renames_of(request, set).of(names), foreign_names(set))};
+  maps = {only_map_for(shown_names(request, set), foreign_names(set))};
 }
 
 }  // namespace reshardfs

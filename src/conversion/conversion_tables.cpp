@@ -191,12 +191,12 @@ bool selects_some(const ConversionOptions& options) {
 
 /// The command that writes the rules of a target that is sizes.
 std::string command_for_rules(const ConversionOptions& options) {
-  CommandWords words({"reshardfs", "strategy", "convert", options.dst_sizes.text});
+  CommandWords words;
   words.add("source", options.source.path.string());
   add_source_words(options.source, words);
   words.add("stage-layers", to_text(options.stage_layers));
   words.output("rules.toml");
-  return shell_line(words.take());
+  return command_line("strategy convert", {options.dst_sizes.text}, words.take());
 }
 
 struct StrategyInputs {

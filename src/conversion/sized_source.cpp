@@ -173,8 +173,8 @@ class SizedSource {
     throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes_.text) +
                                        "' is not proven: " + words_of(unproven_))
         .needs(Need::kSourceStrategy)
-        .hint("give the strategy file that the training wrote, or run: reshardfs strategy guess " +
-              shell_word(set_.root().string()) + " -O rules.toml");
+        .hint("give the strategy file that the training wrote, or run: " +
+              command_line("strategy guess", {set_.root().string()}, {"-O", "rules.toml"}));
   }
 
   const DerivedSizes& sizes_;

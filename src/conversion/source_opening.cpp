@@ -33,10 +33,12 @@ std::filesystem::path linkless_root(const SourceRequest& request) {
   return request.no_symlinks ? request.path : "";
 }
 
-Renames renames_of(const SourceRequest& request, const CheckpointSet& set) {
+std::vector<std::string> shown_names(const SourceRequest& request, const CheckpointSet& set) {
   Renames renames(request.renames, request.drops, request.state_prefixes);
   renames.settle_wrappers(set);
-  return renames;
+  std::vector<std::string> names;
+  for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
+  return renames.of(names);
 }
 
 SourceOpening::SourceOpening(const SourceRequest& request, StrategyInput strategy, InputsPtr inputs)
@@ -53,9 +55,9 @@ StrategyInput SourceOpening::read_strategy(const SourceRequest& request, const I
   return StrategyInput(request.strategy, {}, linkless_root(request), inputs);
 }
 
-const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
-  CheckpointOptions options = set_options(request_);
-  options.listed = recording(listed_, inputs_);
+const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set(bool examines_all) {
+  CheckpointOptions options = options_of_set();
+  options.examine_all = examines_all;
   auto set = std::make_shared<CheckpointSet>(CheckpointSet::open(request_.path, options));
   if (request_.replicas == Replicas::kOwn) {
     // Each rank has its own, and those that are wanted have to be there alone.
@@ -65,6 +67,21 @@ const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set() {
   }
   take_set(std::move(set));
   return set_;
+}
+
+std::shared_ptr<const CheckpointSet> SourceOpening::open_readable(SetFaults& faults,
+                                                                  std::size_t threads) {
+  CheckpointOptions options = options_of_set();
+  options.threads = threads;
+  auto set = CheckpointSet::open_readable(request_.path, options, faults);
+  if (set) take_set(std::move(set));
+  return set_;
+}
+
+CheckpointOptions SourceOpening::options_of_set() const {
+  CheckpointOptions options = set_options(request_);
+  options.listed = recording(listed_, inputs_);
+  return options;
 }
 
 void SourceOpening::take_set(std::shared_ptr<const CheckpointSet> set) {
@@ -92,6 +109,15 @@ void SourceOpening::add_unmatched(const std::vector<std::string>& names,
   for (std::string& line : renames_.idle(names)) unmatched.add(std::move(line));
 }
 
+std::vector<std::string> SourceOpening::unmatched_warnings() const {
+  std::vector<std::string> warnings;
+  if (request_.join.empty() && !renames_.are_given()) return warnings;
+  UnmatchedOptions unmatched;
+  add_unmatched(names_in(*set_), unmatched);
+  unmatched.settle(allows_unmatched(), warnings);
+  return warnings;
+}
+
 SourceTableResult SourceOpening::lay_out(const NameTaker& needed) {
   strategy_.allow_unmatched(request_.allow_unmatched);
   SourceTableResult result =
@@ -108,6 +134,11 @@ SourceTableResult SourceOpening::lay_out_unread(const NameTaker& needed) {
   result.table = renames_.apply(result.table);
   result.unmatched = strategy_.take_warnings();
   return result;
+}
+
+std::shared_ptr<const SourceTable> SourceOpening::preview(const NameTaker& needed) const {
+  return renames_.apply(std::make_shared<const SourceTable>(set_, strategy_.preview(*set_, needed),
+                                                            request_.join, needed));
 }
 
 StatedLayouts SourceOpening::state_layouts(const NameTaker& needed, bool allows_unmatched,

@@ -12,6 +12,7 @@
 
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/set_faults.h"
 #include "conversion/model_maps.h"
 #include "conversion/source_input.h"
 #include "conversion/strategy_input.h"
@@ -28,9 +29,9 @@ CheckpointOptions set_options(const SourceRequest& request);
 /// The source if symbolic links below it are refused; otherwise empty.
 std::filesystem::path linkless_root(const SourceRequest& request);
 
-/// The names that the tensors of a set have for maps and filters.
+/// The names that the tensors of a set have for maps and filters, without those of text.
 /// @throws errors of Renames.
-Renames renames_of(const SourceRequest& request, const CheckpointSet& set);
+std::vector<std::string> shown_names(const SourceRequest& request, const CheckpointSet& set);
 
 /// Step by step, in the order in which mistakes are best told.
 class SourceOpening {
@@ -54,9 +55,15 @@ class SourceOpening {
   /// Once the set is there, that of sizes, too.
   const StrategyInput& strategy() const noexcept { return strategy_; }
 
+  /// How the set is opened.
+  CheckpointOptions options_of_set() const;
+  /// @param examines_all see CheckpointOptions
   /// @throws errors of CheckpointSet::open(), and of sized_source().
-  const std::shared_ptr<const CheckpointSet>& open_set();
-  /// The same with a set that is open.
+  const std::shared_ptr<const CheckpointSet>& open_set(bool examines_all = false);
+  /// The same for the files that can be read.
+  /// @param faults, threads and what is returned: see CheckpointSet::open_readable().
+  std::shared_ptr<const CheckpointSet> open_readable(SetFaults& faults, std::size_t threads);
+  /// With a set that is open.
   void take_set(std::shared_ptr<const CheckpointSet> set);
   const std::shared_ptr<const CheckpointSet>& set() const noexcept { return set_; }
   /// With which files of the source are opened; nullptr: by their paths.
@@ -67,6 +74,9 @@ class SourceOpening {
   bool allows_unmatched() const;
   /// Adds the options of the request that select none of the stored names in the set.
   void add_unmatched(const std::vector<std::string>& names, UnmatchedOptions& unmatched) const;
+
+  /// The same as warnings. @throws Error kUsage, unless allows_unmatched().
+  std::vector<std::string> unmatched_warnings() const;
 
   /// The names that the tensors of the set have for maps and filters.
   const Renames& renames() const noexcept { return renames_; }
@@ -84,6 +94,10 @@ class SourceOpening {
   SourceTableResult lay_out(const NameTaker& needed);
   /// The same without reading data: what no rule takes has no layout.
   SourceTableResult lay_out_unread(const NameTaker& needed);
+
+  /// What lay_out_unread() would give, without taking the strategy.
+  /// @throws what that throws, but rules may select nothing.
+  std::shared_ptr<const SourceTable> preview(const NameTaker& needed) const;
 
   /// For who looks at each file by itself: what lays parameters out, without a table of them. To be
   /// called once, in place of lay_out().

@@ -125,7 +125,13 @@ std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoin
     check_rules(slice_shapes(checkpoint), lacks_a_stage(checkpoint, *source_ranks()));
     return rules_->apply_to_source(slice_shapes(checkpoint, takes));
   }
-  return std::move(strategy_);
+  return std::exchange(strategy_, std::nullopt);
+}
+
+std::optional<Strategy> StrategyInput::preview(const CheckpointSet& checkpoint,
+                                               const NameTaker& takes) const {
+  if (rules_) return rules_->apply_to_source(slice_shapes(checkpoint, takes));
+  return strategy_;
 }
 
 std::optional<Strategy> StrategyInput::layouts_of(const std::vector<NamedShape>& tensors) const {
@@ -154,7 +160,7 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
     check_rules(all_names(source, names), lacks_a_stage(source.checkpoint(), source.ranks()));
     return rules_->apply(full_shapes(source, names));
   }
-  return std::move(strategy_);
+  return std::exchange(strategy_, std::nullopt);
 }
 
 }  // namespace reshardfs

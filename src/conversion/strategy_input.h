@@ -63,6 +63,8 @@ class StrategyInput {
   /// @throws Error kBadInput for rules that select nothing, unless the checkpoint lacks the files
   ///         of a whole pipeline stage, which may contain their parameters.
   std::optional<Strategy> for_source(const CheckpointSet& checkpoint, const NameTaker& takes = {});
+  /// The same, without taking the strategy out, and rules may select nothing.
+  std::optional<Strategy> preview(const CheckpointSet& checkpoint, const NameTaker& takes) const;
   /// @param names gives the parameters' destination names, to which rules are applied.
   /// @throws as for_source().
   std::optional<Strategy> for_target(const SourceTable& source, const NameMap& names);

@@ -109,7 +109,7 @@ Cut FamilyCuts::find(const std::string& name, const Shape& shape,
         "itself");
   }
   if (orders.contains(RowOrder::kByParts) && made_by == nullptr) {
-    return Cut::unknown("its rows are arranged for a number of ranks that nothing states");
+    return Cut::unknown("its rows are arranged for a number of ranks that is unknown");
   }
   return cut;
 }

@@ -216,7 +216,7 @@ class Shards(CompletenessTest):
     def test_without_evidence_extents_are_unknown(self) -> None:
         write_shards(self.source, model(), 3)
         for there in (3, 2):
-            words = (f"nothing states that the tensors joined from {there} shards are whole", "'lm_head.weight' "
+            words = (f"unknown whether the tensors joined from {there} shards are whole", "'lm_head.weight' "
                      f"[{4 * there}, 4] and 5 more parameters")
             self.one_warning(self.mount(self.source), *words)
             self.one_warning(self.export(self.source), *words)
@@ -292,7 +292,7 @@ class Shards(CompletenessTest):
         (self.source / "config.json").unlink()
         # The embedding is in the first file, and the output, of as many rows, in the second.
         self.assert_all_refuse(self.source, "'model.embed_tokens.weight' has 12", "lm_head.weight")
-        self.one_warning(self.mount(self.source, "--exclude", "lm_head.weight"), "nothing states that the tensors joined")
+        self.one_warning(self.mount(self.source, "--exclude", "lm_head.weight"), "unknown whether the tensors joined")
         # No shard has the second file.
         self.lose(1, 2, file=2, files=2)
         self.assert_all_refuse(self.source, "the names count 2 files of each shard, but no shard has file 2")
@@ -308,14 +308,14 @@ class Joins(CompletenessTest):
             shutil.rmtree(self.source / f"rank_{rank}")
 
     def test_the_number_of_ranks_is_unknown(self) -> None:
-        words = ("nothing states that the tensors joined from 3 ranks are whole", "'lm_head.weight' [12, 4]")
+        words = ("unknown whether the tensors joined from 3 ranks are whole", "'lm_head.weight' [12, 4]")
         self.one_warning(self.mount(self.source, *JOIN), *words)
         self.one_warning(self.export(self.source, *JOIN), *words)
         self.assertIn(words[0], self.last_line(1, self.source, *JOIN))
         joined = ("--a-join", "*embed*", "--b-join", "*embed*")
         result = run("diff", self.source, self.source, *joined, "--include", "*embed*")
         if result.code != 2:
-            self.assertIn("nothing states that the tensors joined", result.stderr)
+            self.assertIn("unknown whether the tensors joined", result.stderr)
 
     def test_config_states_the_rows(self) -> None:
         (self.source / "config.json").write_text(json.dumps(config()))
@@ -358,9 +358,9 @@ class Statements(CompletenessTest):
         shutil.rmtree(self.source / "rank_1")
         line = self.last_line(0, self.source)
         self.assertIn("good", line)
-        self.assertTrue(line.endswith("nothing states that these are all files"), line)
+        self.assertTrue(line.endswith("unknown whether these are all files"), line)
         inspected = json.loads(run("inspect", self.source, "--json").stdout)["completeness"]
-        self.assertEqual((inspected["stated"], inspected["unstated"]), (False, "that these are all files"))
+        self.assertEqual((inspected["stated"], inspected["unstated"]), (False, "whether these are all files"))
 
     def test_a_hole_in_the_ranks_is_said(self) -> None:
         write_ranks(self.source, {"w": ("F32", np.zeros(4, "<f4"))}, 3)
@@ -379,7 +379,7 @@ class Statements(CompletenessTest):
         write_shards(self.source, model(), 3)
         with mounted(self.source, *EXPORT[:4]) as mountpoint:
             status = json.loads((mountpoint / ".reshardfs/status.json").read_text())
-            self.assertIn("nothing states that the tensors joined", json.dumps(status))
+            self.assertIn("unknown whether the tensors joined", json.dumps(status))
 
 
 class RandomLosses(CompletenessTest):

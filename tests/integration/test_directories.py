@@ -112,7 +112,7 @@ class Directories(unittest.TestCase):
         for n in (0, 1):
             write_safetensors(self.place / f"weights.0{n}.safetensors", tensors(n, f"t{n}"))
         self.check(self.place, tensors(0, "t0") | tensors(1, "t1"))
-        self.assertIn("nothing states that these are all files", run("inspect", self.place).stdout)
+        self.assertIn("unknown whether these are all files", run("inspect", self.place).stdout)
         (self.place / "weights.01.safetensors").rename(self.place / "weights.02.safetensors")
         self.refused(self.place, "'weights.02.safetensors', but none of number 1")
 

@@ -217,6 +217,19 @@ class Refusals(RanksTest):
                     lambda saved: arguments_of(saved).update(seed=7), Place(1))
         self.expect("is of iteration 99", Spec(1), lambda saved: saved.update(iteration=99), Place(0))
 
+    def test_a_copy_is_named_where_no_process_tells(self) -> None:
+        """A converter saves all files as process 0."""
+        spec = filled(Spec(2, 1), 1)
+        places = [Place(0, 0), Place(1, 0)]
+        self.write(spec, lambda saved: arguments_of(saved).update(rank=0), *places)
+        words = "have the same bytes in all tensors"
+        first, second = (self.run / rank_file(spec, place) for place in places)
+        self.assertNotIn(words, run("plan", self.run).stderr)
+        shutil.copyfile(first, second)
+        for command in (("plan",), ("inspect",), ("verify",)):
+            result = run(*command, self.run)
+            self.assertIn(words, result.stdout + result.stderr, command)
+
     def test_exchanged_directories_are_refused(self) -> None:
         spec = self.write(filled(Spec(2, processes=True), 1))
         first, second = (self.run / rank_file(spec, Place(number)) for number in (0, 1))

@@ -424,7 +424,7 @@ class OwnDcp(unittest.TestCase):
         result = run("verify", out / view)
         if result.code:  # shards do not state how many there are
             self.assertEqual((view, result.code), ("dcp-hf", 1), result.stdout + result.stderr)
-            self.assertIn("nothing states that the tensors joined from", result.stdout + result.stderr)
+            self.assertIn("unknown whether the tensors joined from", result.stdout + result.stderr)
         result = run("export", out / view, back, "--views", "merged", "--format", "safetensors")
         self.assertEqual(result.code, 0, result.stderr)
         self.assertEqual(read(back / "merged/checkpoint_merged.safetensors"), as_read(model))

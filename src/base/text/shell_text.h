@@ -14,4 +14,14 @@ std::string shell_word(const std::string& word);
 /// The words with blanks between them.
 std::string shell_line(const std::vector<std::string>& words);
 
+/// A command of this program, ready for a shell: "reshardfs mount ckpt mnt --step 3_100".
+/// @param command "mount", "strategy guess"; empty: `arguments` begin with it.
+/// @param arguments of which none is taken for an option.
+std::string command_line(const std::string& command, const std::vector<std::string>& arguments,
+                         const std::vector<std::string>& options = {});
+
+/// The same for `mount`, which makes the mount point before.
+std::string mount_line(const std::string& source, const std::string& mountpoint,
+                       const std::vector<std::string>& options);
+
 }  // namespace reshardfs

@@ -211,10 +211,11 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   out.notes.push_back("saved without collectives: the tables of " +
                       counted(tables.files.size(), "rank") + " are joined");
   // Each table has the shapes of its rank's tensors, but not those that other ranks alone have.
-  out.completeness.unstated = "that " + counted(tables.files.size(), "rank") + " saved all tensors";
+  out.completeness.unstated =
+      "whether " + counted(tables.files.size(), "rank") + " saved all tensors";
   out.completeness.doubts.push_back(
       "saved without collectives, by " + counted(tables.files.size(), "rank") +
-      " or more: nothing states how many, and tensors that only others have would be missing");
+      " or more: how many is unknown, and tensors that only others have would be missing");
   return out;
 }
 

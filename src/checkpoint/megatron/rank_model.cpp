@@ -21,6 +21,7 @@
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/torch/saved_content.h"
 #include "checkpoint/torch/torch_rank_file.h"
+#include "format/torch/torch_crc.h"
 
 namespace reshardfs {
 namespace {
@@ -143,14 +144,33 @@ class RankModel {
     }
   }
 
-  void require_processes() const {
+  void require_processes() {
     std::vector<SavingProcess> processes;
     for (std::size_t i = 0; i < contents_.size(); ++i) {
-      const auto number = contents_[i].saved.args.number("rank");
-      if (!number) return;
-      processes.push_back({contents_[i].directory, ranks_[i], *number});
+      processes.push_back(
+          {contents_[i].directory, ranks_[i], contents_[i].saved.args.number("rank")});
     }
-    require_places(processes, sizes_);
+    if (!require_places(processes, sizes_)) name_copies();
+  }
+
+  /// Ranks have different parts of the model. If the CRCs that PyTorch writes are the same for all
+  /// tensors of two, one file is probably a copy of the other; constant weights look the same.
+  void name_copies() {
+    std::map<std::vector<std::uint32_t>, std::size_t> known;
+    for (std::size_t i = 0; i < contents_.size(); ++i) {
+      const ByteSource& file = *contents_[i].file;
+      const TorchCrcs stated = torch_crcs(file, ByteRange::whole(file.size()));
+      if (!stated.are_all) return;
+      std::vector<std::uint32_t> crcs;
+      for (const TorchCrcEntry& entry : stated.entries) {
+        if (entry.name.starts_with("data/")) crcs.push_back(entry.crc);
+      }
+      const auto [first, is_new] = known.try_emplace(std::move(crcs), i);
+      if (is_new) continue;
+      out_.completeness.doubts.push_back(quoted(first->second) + " and " + quoted(i) +
+                                         " have the same bytes in all tensors, although ranks "
+                                         "have different parts: is one a copy of the other?");
+    }
   }
 
   std::size_t chunks() const { return contents_.front().saved.chunks.size(); }
@@ -213,15 +233,14 @@ class RankModel {
       out.problem = take_expert(rank, expert->number, out.expert);
     } else if (local.find(".experts.") != std::string::npos && (sizes_.expert > 1 || cuts())) {
       out.problem =
-          "it has the experts of a rank in one tensor, and nothing states how: save it as "
-          "torch_dist "
-          "(--ckpt-format torch_dist)";
+          "it has the experts of a rank in one tensor, in an order that is unknown: save it as "
+          "torch_dist (--ckpt-format torch_dist)";
     }
     if (const auto layer = decoder_layer(out.name)) {
       const auto first = offsets_.of(static_cast<std::size_t>(rank.stage), chunk);
       out.name = with_layer(out.name, *layer + first);
     } else if (is_on_several_stages(local)) {
-      out.problem = "several stages have layers of this name, and nothing states their numbers";
+      out.problem = "several stages have layers of this name, and their numbers are unknown";
     }
     return out;
   }

@@ -19,6 +19,7 @@
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/steps.h"
+#include "checkpoint/set_faults.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/whole/index_statement.h"
@@ -51,19 +52,23 @@ bool has_finished(const FilesByRank& by_rank, const FoundFile& unfinished) {
 }
 
 /// Files of `step` that are being written, or were when the job died, where the finished one is not
-/// there; by rank.
-std::map<Rank, std::string> being_written(const RankFiles& found, const FilesByRank& by_rank,
-                                          const std::string& step) {
-  std::map<Rank, std::string> names;
+/// there.
+std::vector<FoundFile> being_written(const RankFiles& found, const FilesByRank& by_rank,
+                                     const std::string& step) {
+  std::vector<FoundFile> files;
   for (const FoundFile& file : found.unfinished) {
     if (std::is_neq(compare_steps(file.step, step))) continue;
-    if (!has_finished(by_rank, file)) names.try_emplace(file.rank, file.path.filename().string());
+    if (!has_finished(by_rank, file)) files.push_back(file);
   }
-  return names;
+  return files;
 }
 
 /// "rank 3 has llama-3_100.ckpt.part instead of a finished file"
-std::string unfinished_words(const std::map<Rank, std::string>& names) {
+std::string unfinished_words(const std::vector<FoundFile>& files) {
+  std::map<Rank, std::string> names;
+  for (const FoundFile& file : files) {
+    names.try_emplace(file.rank, file.path.filename().string());
+  }
   std::vector<Rank> ranks;
   ranks.reserve(names.size());
   for (const auto& [rank, name] : names) ranks.push_back(rank);
@@ -116,17 +121,42 @@ std::string named_step(const std::filesystem::path& root, const StepSet& steps,
       .hint("choose one with --step");
 }
 
+/// The newest that any rank has. Where not all have it, that is what is wrong.
+std::string newest_step(const FilesByRank& by_rank) {
+  std::string newest;
+  for (const auto& [rank, by_step] : by_rank) {
+    newest = std::max(newest, by_step.rbegin()->first, OlderStep());
+  }
+  return newest;
+}
+
+void add_fault(SetFaults& faults, Rank rank, const std::filesystem::path& file,
+               const std::string& message) {
+  faults.list.push_back(
+      {FaultKind::kStep, rank, Error(ErrorKind::kMissing, message).in_file(file.string())});
+}
+
 /// The files of out.step, and which ranks have none.
-void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, Discovery& out) {
+void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, SetFaults* faults,
+                Discovery& out) {
   std::vector<Rank> without;
   for (const auto& [rank, by_step] : by_rank) {
     const auto step = by_step.find(out.step);
     if (step == by_step.end()) {
       without.push_back(rank);
+      if (faults == nullptr) continue;
+      const auto& [newest, files] = *by_step.rbegin();
+      add_fault(
+          *faults, rank, files.front().path.parent_path(),
+          "no file of " + step_words(out.step) + "; the newest there is of " + step_words(newest));
       continue;
     }
     std::vector<FoundFile> files = step->second;
-    if (auto problem = rank_part_problem(root, files)) throw Error(*problem);
+    if (auto problem = rank_part_problem(root, files)) {
+      if (faults == nullptr) throw Error(*problem);
+      add_fault(*faults, rank, files.front().path.parent_path(), problem->message());
+      continue;
+    }
     std::sort(files.begin(), files.end(),
               [](const FoundFile& a, const FoundFile& b) { return a.part < b.part; });
     for (FoundFile& file : files) out.files.push_back(std::move(file));
@@ -138,13 +168,22 @@ void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, D
 
 /// Fills `out` with the files of the step that the options ask for.
 void choose_files(const std::filesystem::path& root, const RankFiles& found,
-                  const std::string& wanted, Discovery& out) {
+                  const std::string& wanted, SetFaults* faults, Discovery& out) {
   const FilesByRank by_rank = group_by_rank(found.files);
   StepSet steps;
   for (const FoundFile& file : found.files) steps.insert(file.step);
   const bool latest = wanted == kLatestStep;
-  out.step = latest ? latest_step(root, found, by_rank) : named_step(root, steps, wanted);
-  take_files(root, by_rank, out);
+  if (!latest) {
+    out.step = named_step(root, steps, wanted);
+  } else {
+    out.step = faults == nullptr ? latest_step(root, found, by_rank) : newest_step(by_rank);
+  }
+  take_files(root, by_rank, faults, out);
+  if (faults != nullptr) {
+    for (const FoundFile& file : being_written(found, by_rank, out.step)) {
+      add_fault(*faults, file.rank, file.path, "is there instead of a finished file");
+    }
+  }
 
   std::vector<std::string> others;
   for (const std::string& step : steps) {
@@ -162,10 +201,18 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
     out.notes.push_back("using " + step_words(out.step) +
                         "; also available: " + join_steps(others));
   }
-  if (out.step.empty()) return;
+  if (out.step.empty() || out.files.empty()) return;
   for (std::string& note : compare_with_meta(found.meta_files, out.step, out.files.front().tree)) {
     out.notes.push_back(std::move(note));
   }
+}
+
+/// Ranks with a directory, but without a file in `taken`.
+std::vector<Rank> empty_ranks(const RankFiles& found, const std::vector<FoundFile>& taken) {
+  std::set<Rank> ranks = found.ranks_with_directory;
+  ranks.insert(found.ranks_of_other_series.begin(), found.ranks_of_other_series.end());
+  for (const FoundFile& file : taken) ranks.erase(file.rank);
+  return {ranks.begin(), ranks.end()};
 }
 
 void note_missing_ranks(const SourceFiles& source, Discovery& out) {
@@ -229,7 +276,7 @@ namespace {
 
 /// The set in files of ranks or of a whole model.
 Discovery discover_files(const std::filesystem::path& source, const CheckpointOptions& options,
-                         SourceFiles files) {
+                         SourceFiles files, SetFaults* faults) {
   Discovery out;
   out.series = files.series;
   out.notes = std::move(files.notes);
@@ -254,7 +301,8 @@ Discovery discover_files(const std::filesystem::path& source, const CheckpointOp
     return out;
   }
   note_missing_ranks(files, out);
-  choose_files(source, files.found, options.step, out);
+  choose_files(source, files.found, options.step, faults, out);
+  if (faults != nullptr) faults->empty_ranks = empty_ranks(files.found, out.files);
   state_files(files, source, out);
   return out;
 }
@@ -271,7 +319,8 @@ NeighbourHints neighbour_hints(const SourceFiles& files) {
   return hints;
 }
 
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given,
+                   SetFaults* faults) {
   const CheckpointOptions options = listed_once(source, given);
   if (auto described = discover_described_set(source, options)) {
     note_neighbours(source, options, source_tree(source, options), {}, *described);
@@ -279,7 +328,7 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
   }
   SourceFiles files = find_source_files(source, options);
   const NeighbourHints hints = neighbour_hints(files);
-  Discovery out = discover_files(source, options, std::move(files));
+  Discovery out = discover_files(source, options, std::move(files), faults);
   note_neighbours(source, options, source_tree(source, options), hints, out);
   return out;
 }

@@ -18,6 +18,7 @@
 
 namespace reshardfs {
 
+struct SetFaults;
 struct SetFormat;
 
 struct Discovery {
@@ -47,8 +48,10 @@ struct Discovery {
   std::vector<WrittenLast> written_last{};
 };
 
+/// @param faults gets what is wrong with the files of some ranks; nullptr: it is thrown or noted.
 /// @throws Error as CheckpointSet::open() does.
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options);
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options,
+                   SetFaults* faults = nullptr);
 
 /// The path of a model's configuration in a directory, which need not exist; empty: it is a link,
 /// and links are refused.

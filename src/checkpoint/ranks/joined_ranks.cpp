@@ -100,7 +100,7 @@ Completeness JoinedRanks::statement() const {
   if (by_config_) out.grounds.emplace_back("config.json");
   if (by_twins_) out.grounds.emplace_back("tensors of as many rows");
   if (!open_.empty()) {
-    out.unstated = "that the tensors joined from " +
+    out.unstated = "whether the tensors joined from " +
                    counted(static_cast<std::size_t>(ranks_.size()), "rank") + " are whole";
   }
   return out;

@@ -22,6 +22,16 @@ struct ShardBox {
   Shape sizes{};
 };
 
+std::optional<std::int64_t> elements(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    const auto product = checked_mul(count, size);
+    if (!product) return std::nullopt;
+    count = *product;
+  }
+  return count;
+}
+
 struct Joined {
   Shape shape{};
   DType dtype = DType::kFloat32;
@@ -31,13 +41,9 @@ struct Joined {
   bool is_proven = false;
 
   std::optional<std::uint64_t> bytes() const {
-    std::int64_t count = element_size(dtype);
-    for (const std::int64_t size : shape) {
-      const auto product = checked_mul(count, size);
-      if (!product) return std::nullopt;
-      count = *product;
-    }
-    return static_cast<std::uint64_t>(count);
+    const auto count = elements(shape);
+    const auto all = count ? checked_mul(*count, element_size(dtype)) : std::nullopt;
+    return all ? std::optional(static_cast<std::uint64_t>(*all)) : std::nullopt;
   }
 };
 
@@ -52,6 +58,7 @@ class Extents {
   }
 
   void state() {
+    find_gaps();
     by_total();
     by_config();
     by_twins();
@@ -88,6 +95,29 @@ class Extents {
     }
   }
 
+  /// What the file of a rank in the middle had lies between the parts of others.
+  void find_gaps() {
+    for (const auto& [name, joined] : tensors_) {
+      const auto whole = joined.is_wrong ? std::nullopt : elements(joined.shape);
+      if (!whole) continue;
+      std::set<std::pair<Shape, Shape>> parts;  // replicas count once
+      std::int64_t held = 0;
+      for (const ShardBox& box : joined.boxes) {
+        if (!parts.emplace(box.offsets, box.sizes).second) continue;
+        // No part has more elements than the whole, so that few sums are beyond all numbers.
+        const auto sum = checked_add(held, *elements(box.sizes));
+        held = sum ? *sum : *whole;
+      }
+      if (held >= *whole) continue;
+      short_.insert(name);
+      out_.short_parameters.push_back(
+          Error(ErrorKind::kMissing, "has " + std::to_string(held) + " of " +
+                                         std::to_string(*whole) + " elements in " + shards_words_)
+              .for_parameter(name)
+              .hint("bring the files of all ranks"));
+    }
+  }
+
   /// The whole cannot have fewer bytes than it should, and each tensor all of its own.
   void by_total() {
     if (!evidence_.total_bytes) return;
@@ -121,7 +151,7 @@ class Extents {
     if (evidence_.config.empty()) return;
     bool any = false;
     for (auto& [name, joined] : tensors_) {
-      if (joined.is_wrong || joined.is_proven) continue;
+      if (joined.is_wrong || joined.is_proven || short_.contains(name)) continue;
       const auto stated = evidence_.config.find(name);
       switch (judge_extent(joined.shape, stated)) {
         case ShapeVerdict::kFits:
@@ -263,7 +293,7 @@ class Extents {
       if (is_open) out_.open_extents.push_back({name, joined.shape});
     }
     if (out_.open_extents.empty()) return;
-    out_.unstated = "that the tensors joined from " + shards_words_ + " are whole";
+    out_.unstated = "whether the tensors joined from " + shards_words_ + " are whole";
   }
 
   const ShardEvidence& evidence_;

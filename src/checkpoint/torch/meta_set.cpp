@@ -175,7 +175,7 @@ std::optional<Discovery> discover_meta(const fs::path& directory, const Checkpoi
   if (proven) {
     out.completeness.grounds.push_back(proof);
   } else {
-    out.completeness.unstated = "that this is the only file";
+    out.completeness.unstated = "whether this is the only file";
   }
   out.completeness.config = directory / kParams;
   return out;

@@ -85,8 +85,7 @@ std::optional<Error> about_place(const Error& error, const Given& given) {
   const auto meant = meant_source(named, is_one);
   if (!meant) return std::nullopt;
   if (meant->is_strategy && given.command().bit == commands::kInspect) {
-    return instead_of(error, meant->what,
-                      "run: " + shell_line({"reshardfs", "strategy", "show", named}));
+    return instead_of(error, meant->what, "run: " + command_line("strategy show", {named}));
   }
   if (meant->source.empty()) {
     return instead_of(error, meant->what,

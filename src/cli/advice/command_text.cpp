@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -37,22 +36,18 @@ std::string free_name_for(const Given& given, const std::string& name) {
 }  // namespace
 
 std::string command_text(const Given& given) {
-  Words words;
-  std::istringstream names(given.command_line());
-  for (std::string name; names >> name;) words.push_back(name);
-  for (const std::string& argument : given.arguments) {
-    words.push_back(argument.starts_with('-') ? "./" + argument : argument);
-  }
+  Words options;
   for (const GivenOption& use : given.options) {
     const Words typed = typed_words(use);
-    words.insert(words.end(), typed.begin(), typed.end());
+    options.insert(options.end(), typed.begin(), typed.end());
   }
-  std::string text = shell_line(words);
-  if (given.command().bit != commands::kMount || !given.has_argument("MOUNTPOINT")) return text;
-  const std::string mountpoint = given.argument("MOUNTPOINT");
-  std::error_code failed;
-  if (std::filesystem::exists(mountpoint, failed) || failed) return text;
-  return shell_line({"mkdir", "-p", mountpoint}) + " && " + text;
+  if (given.command().bit == commands::kMount && given.arguments.size() == 2) {
+    const std::string mountpoint = given.argument("MOUNTPOINT");
+    std::error_code failed;
+    const bool is_there = std::filesystem::exists(mountpoint, failed) || failed;
+    if (!is_there) return mount_line(given.arguments.front(), mountpoint, options);
+  }
+  return command_line(given.command().name, given.arguments, options);
 }
 
 std::string completed_text(const Given& given) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/describe/next_commands.h"
 
-#include <sstream>
 #include <utility>
 
 #include "base/text/shell_text.h"
@@ -11,8 +10,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// An argument that the program does not take for an option.
-std::string as_argument(const std::string& path) {
+/// A file that an option names.
+std::string as_value(const std::string& path) {
   return path.starts_with('-') ? "./" + path : path;
 }
 
@@ -20,14 +19,13 @@ class Lines {
  public:
   explicit Lines(const NextFacts& facts) : facts_(facts) {}
 
-  void add(const std::string& command, const Words& arguments, const Words& more = {}) {
-    lines_.push_back(line(command, arguments, more));
+  void add(const std::string& command, const Words& more = {}) {
+    lines_.push_back(command_line(command, {facts_.source}, options(command, more)));
   }
-  void add_plan(const Words& more) { lines_.push_back(line("plan", {}, as_wanted(more))); }
+  void add_plan(const Words& more) { add("plan", as_wanted(more)); }
   void add_mount(const Words& more) {
-    const std::string mountpoint = as_argument(facts_.mountpoint);
-    lines_.push_back(shell_line({"mkdir", "-p", mountpoint}) + " && " +
-                     line("mount", {mountpoint}, as_wanted(more)));
+    lines_.push_back(
+        mount_line(facts_.source, facts_.mountpoint, options("mount", as_wanted(more))));
   }
   Words take() { return std::move(lines_); }
 
@@ -37,16 +35,10 @@ class Lines {
     return more;
   }
 
-  std::string line(const std::string& command, const Words& arguments, const Words& more) const {
-    Words words{"reshardfs"};
-    std::istringstream names(command);
-    for (std::string name; names >> name;) words.push_back(name);
-    words.push_back(as_argument(facts_.source));
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    const Words given = facts_.options(command);
-    words.insert(words.end(), given.begin(), given.end());
+  Words options(const std::string& command, const Words& more) const {
+    Words words = facts_.options(command);
     words.insert(words.end(), more.begin(), more.end());
-    return shell_line(words);
+    return words;
   }
 
   const NextFacts& facts_;
@@ -54,7 +46,7 @@ class Lines {
 };
 
 Words strategy_words(const std::string& strategy) {
-  return {"--src-strategy", as_argument(strategy)};
+  return {"--src-strategy", as_value(strategy)};
 }
 
 }  // namespace
@@ -65,14 +57,14 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
   Lines lines(facts);
   if (facts.strategies.size() == 1) {
     const Words words = strategy_words(facts.strategies.front());
-    lines.add("inspect", {}, words);
+    lines.add("inspect", words);
     if (facts.can_mount) lines.add_mount(words);
-    if (facts.can_verify) lines.add("verify", {}, words);
+    if (facts.can_verify) lines.add("verify", words);
     return lines.take();
   }
   if (!facts.strategies.empty()) {
     for (const std::string& strategy : facts.strategies) {
-      lines.add("inspect", {}, strategy_words(strategy));
+      lines.add("inspect", strategy_words(strategy));
     }
     Words all = lines.take();
     if (all.size() > kMost) all.resize(kMost);
@@ -87,14 +79,14 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
   for (const std::string& key : facts.state_keys) {
     const Words words{"--state-key", key};
     if (facts.can_mount) lines.add_mount(words);
-    if (!facts.can_mount) lines.add("inspect", {}, words);
+    if (!facts.can_mount) lines.add("inspect", words);
   }
   if (facts.can_mount && facts.can_dequantize) lines.add_mount({"--dequantize"});
   if (facts.can_mount) lines.add_mount({});
   if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
-  if (facts.can_verify) lines.add("verify", {});
-  if (facts.can_guess) lines.add("strategy guess", {}, {"-O", as_argument(facts.rules)});
-  if (!facts.can_mount) lines.add("inspect", {}, {"--list"});
+  if (facts.can_verify) lines.add("verify");
+  if (facts.can_guess) lines.add("strategy guess", {"-O", as_value(facts.rules)});
+  if (!facts.can_mount) lines.add("inspect", {"--list"});
   return lines.take();
 }
 

@@ -99,8 +99,7 @@ std::optional<std::string> mount_sentence(const fs::path& named) {
 }
 
 std::string inspect_line(const fs::path& path) {
-  const std::string text = path.string();
-  return shell_line({"reshardfs", "inspect", text.starts_with('-') ? "./" + text : text});
+  return command_line("inspect", {path.string()});
 }
 
 std::optional<SetDescription> describe_rank(const fs::path& named) {

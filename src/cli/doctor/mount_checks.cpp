@@ -128,7 +128,7 @@ Findings place_free(const MountArguments& arguments) {
     return {{.name = kMountpointCheck,
              .health = Health::kFailed,
              .message = shown + ": the process of the mount here has ended",
-             .remedy = "reshardfs umount " + shell_word(place)}};
+             .remedy = command_line("umount", {place})}};
   }
   check_mountpoint(place, absolute_source(arguments.source), arguments.nonempty);
   return {{.name = kMountpointCheck, .message = shown + " can be mounted on"}};

@@ -46,9 +46,7 @@ std::string command_for_file(const std::vector<std::string>& words) {
   std::error_code failed;
   if (!std::filesystem::exists(words.front(), failed)) return "";
   const bool mounts = words.size() > 1 && !words[1].starts_with('-');
-  std::vector<std::string> line{"reshardfs", mounts ? "mount" : "inspect"};
-  line.insert(line.end(), words.begin(), words.end());
-  return "run: " + shell_line(line);
+  return "run: " + command_line(mounts ? "mount" : "inspect", {}, words);
 }
 
 /// The command that stands behind an option, and the words with it in front. Empty: there is none.
@@ -57,8 +55,7 @@ std::string with_command_first(std::vector<std::string> words) {
     if (find_command(words[i]) == nullptr) continue;
     std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i),
                 words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    words.insert(words.begin(), "reshardfs");
-    return "run: " + shell_line(words);
+    return "run: " + command_line("", {}, words);
   }
   return {};
 }
@@ -107,13 +104,13 @@ std::string_view size_of(std::string_view option) {
 /// Options "tp 2" and "pp 4" as one strategy; empty if that is not what stands there.
 std::string with_sizes_together(const Given& given, const std::vector<std::string>& words) {
   if (find_option(given.command(), "dst-strategy") == nullptr) return {};
-  std::vector<std::string> line{given.command_line()};
+  std::vector<std::string> line;
   std::vector<std::string> sizes;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t equals = std::min(words[i].find('='), words[i].size());
     const std::string_view size = size_of(std::string_view(words[i]).substr(0, equals));
     if (size.empty()) {
-      line.push_back(shell_word(words[i]));
+      line.push_back(words[i]);
       continue;
     }
     const bool glued = equals < words[i].size();
@@ -123,7 +120,8 @@ std::string with_sizes_together(const Given& given, const std::vector<std::strin
   }
   const std::string strategy = fmt::format("{}", fmt::join(sizes, ","));
   if (!is_derivation(strategy)) return {};
-  return fmt::format("run: {} --dst-strategy {}", fmt::join(line, " "), shell_word(strategy));
+  line.insert(line.end(), {"--dst-strategy", strategy});
+  return "run: " + command_line(given.command().name, {}, line);
 }
 
 std::vector<std::string> long_options(const Command& command) {

@@ -322,15 +322,6 @@ std::filesystem::path named_config(const std::filesystem::path& named) {
   return path_kind(named) == PathKind::kDirectory ? named / "config.json" : named;
 }
 
-/// The config.json in use.
-std::filesystem::path config_of(const ModelQuestion& question) {
-  if (!question.config.empty()) return named_config(question.config);
-  if (!is_alone(question)) return question.set.completeness().config;
-  // That it is a part has been said already.
-  if (!question.set.completeness().doubts.empty() || is_url(root_of(question))) return {};
-  return root_of(question).parent_path() / "config.json";
-}
-
 /// Opens the config.json of a source that nobody has listed, or another one.
 SourceTreePtr config_tree(const SourceRequest& request) {
   const std::filesystem::path& config = request.maps.model_config;
@@ -361,6 +352,14 @@ ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& 
   ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}};
   question.tree = tree && question.config.empty() ? unrecorded(tree) : config_tree(request);
   return question;
+}
+
+std::filesystem::path config_of(const ModelQuestion& question) {
+  if (!question.config.empty()) return named_config(question.config);
+  if (!is_alone(question)) return question.set.completeness().config;
+  // That it is a part has been said already.
+  if (!question.set.completeness().doubts.empty() || is_url(root_of(question))) return {};
+  return root_of(question).parent_path() / "config.json";
 }
 
 Completeness state_model(const ModelQuestion& question) {

@@ -42,6 +42,9 @@ bool has_use_for_config(const SourceRequest& request);
 ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
                              const SourceTreePtr& tree = nullptr);
 
+/// The config.json that the set is compared with, which need not exist; empty: there is none.
+std::filesystem::path config_of(const ModelQuestion& question);
+
 /// The set's own statement, and what comparing adds to it:
 /// - `missing`: layers below the number that is stated; tensors that the other layers of the same
 ///   kind have; rows of a vocabulary. Only for types of models in layer_table.h.

@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/shell_text.h"
 #include "base/text/url_path.h"
 #include "fuse/mounting/fuse_descriptor.h"
 #include "fuse/mounting/mount_table.h"
@@ -96,7 +97,7 @@ void check_empty(const fs::path& mountpoint) {
     if (mount && mount->type == kMountType) {
       throw Error(ErrorKind::kUsage, "a reshardfs mount is here already")
           .in_file(mountpoint)
-          .hint("reshardfs umount " + mountpoint.native());
+          .hint(command_line("umount", {mountpoint.native()}));
     }
   }
   const bool empty = fs::is_empty(mountpoint, error);

@@ -14,6 +14,7 @@
 
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
+#include "base/text/shell_text.h"
 #include "fuse/mounting/fusermount.h"
 #include "fuse/mounting/mount_table.h"
 
@@ -64,7 +65,7 @@ Error nothing_mounted(const fs::path& mountpoint) {
   const std::vector<MountEntry> mounts = reshardfs_mounts();
   for (const MountEntry& other : mounts) {
     if (fs::path(other.source).lexically_normal() == path) {
-      error.hint("it is the source of a mount: reshardfs umount " + printable(other.mountpoint));
+      error.hint("it is the source of a mount: " + command_line("umount", {other.mountpoint}));
     }
   }
   return error.hint(meant_mount(path, mounts))

@@ -116,7 +116,7 @@ modelmap::PartsOf parts_of_one_rank() {
 
 modelmap::PartsOf parts_between_maps() {
   return [](const std::string&) {
-    return Parts::unknown("nothing states how tensors between two maps would be cut");
+    return Parts::unknown("how tensors between two maps are cut is unknown");
   };
 }
 

@@ -177,8 +177,8 @@ void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const Sour
   throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
       .in_file(root)
       .needs(Need::kSourceStrategy)
-      .hint("add --src-strategy FILE, or run: reshardfs strategy guess " + shell_word(root) +
-            " -O rules.toml");
+      .hint("add --src-strategy FILE, or run: " +
+            command_line("strategy guess", {root}, {"-O", "rules.toml"}));
 }
 
 void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {

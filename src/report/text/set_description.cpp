@@ -52,7 +52,7 @@ std::string words_of(const Statement& statement) {
 std::string writers_text(const std::vector<Statement>& writers) {
   std::vector<std::string> texts;
   for (const Statement& writer : writers) texts.push_back(words_of(writer));
-  return texts.empty() ? "nothing states it" : joined(texts, "; ");
+  return texts.empty() ? "unknown" : joined(texts, "; ");
 }
 
 std::string config_text(const ModelFacts& model) {

@@ -62,7 +62,7 @@ TEST(Completeness, IsNotStatedByOtherNames) {
   const auto statement = state_names(found({"d/rank_0/a.ckpt", "d/rank_1/a.ckpt"}), "d");
   EXPECT_FALSE(statement.counted);
   EXPECT_THAT(warnings_of(statement), IsEmpty());
-  EXPECT_EQ(completeness_words(statement), "nothing states that these are all files");
+  EXPECT_EQ(completeness_words(statement), "unknown whether these are all files");
   // One file of one in each directory does not count the directories.
   const auto each = state_names(found({"d/0/m-1-of-1.ckpt", "d/1/m-1-of-1.ckpt"}), "d");
   EXPECT_FALSE(each.counted);
@@ -88,7 +88,7 @@ TEST(Completeness, WarnsOnceOfWhatNothingStates) {
   statement.unstated = "how many shards there are beside these 2";
   statement.open_extents = {{"a", {8, 4}}, {"b", {2}}, {"c", {3}}};
   EXPECT_THAT(warnings_of(statement),
-              ElementsAre(HasSubstr("nothing states how many shards there are beside these 2: 'a' "
+              ElementsAre(HasSubstr("unknown how many shards there are beside these 2: 'a' "
                                     "[8, 4] and 2 more parameters would be smaller")));
   const auto only_c = [](const std::string& name) { return name == "c"; };
   EXPECT_THAT(warnings_of(statement, only_c), ElementsAre(HasSubstr("'c' [3] would be smaller")));

@@ -62,8 +62,9 @@ TEST(SavingProcess, RefusesCopies) {
 TEST(SavingProcess, KnowsNothingOfWhatConvertersState) {
   const MegatronSizes sizes{2, 2, 1, 2};
   auto all = saved_by(sizes);
+  EXPECT_TRUE(require_places(all, sizes));
   for (SavingProcess& process : all) process.number = 0;
-  require_places(all, sizes);
+  EXPECT_FALSE(require_places(all, sizes));
 }
 
 }  // namespace

@@ -99,9 +99,21 @@ TEST(ShardExtents, AreOpenWhereNothingStatesThem) {
   const Completeness out = state({}, shards_of(kModel, 3, 3));
   EXPECT_THAT(open_of(out), ElementsAre("lm_head.weight", "w.bias", "w.weight"));
   EXPECT_EQ(out.open_extents.front().shape, (Shape{12, 4}));
-  EXPECT_EQ(out.unstated, "that the tensors joined from 3 shards are whole");
+  EXPECT_EQ(out.unstated, "whether the tensors joined from 3 shards are whole");
   // A scalar has none.
   EXPECT_THAT(open_of(state({}, {file_of(0, 0, {{"s", {}, {}}})})), IsEmpty());
+}
+
+TEST(ShardExtents, HaveNoGaps) {
+  const ShardEvidence evidence =
+      with_config(R"({"model_type": "llama", "vocab_size": 12, "hidden_size": 4})");
+  std::vector<RankFile> files = shards_of({{"lm_head.weight", {12, 4}}}, 3, 3);
+  EXPECT_THAT(short_of(state(evidence, files)), IsEmpty());
+  files.erase(files.begin() + 1);
+  EXPECT_THAT(short_of(state(evidence, files)), ElementsAre(HasSubstr("has 32 of 48 elements")));
+  // The same part twice fills no gap.
+  files.push_back(files.back());
+  EXPECT_THAT(short_of(state(evidence, files)), ElementsAre(HasSubstr("has 32 of 48 elements")));
 }
 
 TEST(ShardExtents, AreProvenByTheTotalSize) {

@@ -54,7 +54,7 @@ TEST(SetDescription, LeavesOutWhatIsNot) {
   set.layout.ranks = {Rank(0)};
   EXPECT_EQ(description_text(set, kAnyWidth),
             "format      one file\n"
-            "written by  nothing states it\n"
+            "written by  unknown\n"
             "weights     1 parameter\n"
             "training    no states\n"
             "ranks       0\n");
