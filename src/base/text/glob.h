@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reshardfs {
 
-/// Whether `text` matches a shell pattern of `*`, `?` and `[...]`. `*` matches '.' and '/' too:
-/// these are parameter names, not paths.
-bool glob_match(const std::string& pattern, const std::string& text);
+/// Whether the whole of `text` matches a pattern, in any locale. Both are UTF-8; each byte that is
+/// none counts as a character of its own. Takes time in the product of both sizes at most.
+/// - `*` is any text, and `?` any character. Both match '.' and '/' too: these are names, no paths.
+/// - `[...]` is one of a set: characters, ranges such as `a-z` by their numbers in Unicode, and
+///   POSIX's classes such as `[:digit:]`, which have ASCII characters alone. After `[!` or `[^`, it
+///   is one of all others. A ']' that comes first is in the set. Without an end, '[' is itself, and
+///   so is each behind it.
+/// - A backslash makes the next character match itself, also in a set. At the end, nothing matches.
+bool glob_match(std::string_view pattern, std::string_view text) noexcept;
+
+/// Behind the set that begins with the '[' at `at`; `at` if it has no end.
+std::size_t glob_set_end(std::string_view pattern, std::size_t at) noexcept;
 
 using NameGlobs = std::vector<std::string>;
 
 /// The pattern that only this text matches.
-std::string glob_of(const std::string& text);
+std::string glob_of(std::string_view text);
 
 /// Whether `name` matches any of the globs.
 bool matches_any(const NameGlobs& globs, const std::string& name);

@@ -40,15 +40,6 @@ struct Part {
   }
 };
 
-/// Behind the bracket that closes a set, or `begin` if none does.
-std::size_t end_of_set(const std::string& glob, std::size_t begin) {
-  std::size_t at = begin + 1;
-  if (at < glob.size() && (glob[at] == '!' || glob[at] == '^')) ++at;
-  if (at < glob.size() && glob[at] == ']') ++at;
-  const std::size_t close = glob.find(']', at);
-  return close == std::string::npos ? begin : close + 1;
-}
-
 std::vector<Part> glob_parts(const std::string& glob) {
   std::vector<Part> parts;
   for (std::size_t i = 0; i < glob.size(); ++i) {
@@ -56,7 +47,7 @@ std::vector<Part> glob_parts(const std::string& glob) {
       parts.push_back({Part::Kind::kStar, "*", 0});
     } else if (glob[i] == '?') {
       parts.push_back({Part::Kind::kAny, "?", 0});
-    } else if (const std::size_t end = glob[i] == '[' ? end_of_set(glob, i) : i; end > i) {
+    } else if (const std::size_t end = glob[i] == '[' ? glob_set_end(glob, i) : i; end > i) {
       parts.push_back({Part::Kind::kSet, glob.substr(i, end - i), 0});
       i = end - 1;
     } else {

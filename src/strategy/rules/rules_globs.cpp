@@ -19,15 +19,6 @@ using Members = std::vector<Member>;
 /// More globs for one kind of names are harder to read than the names.
 constexpr std::size_t kMaxDigitGlobs = 4;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::string_view("*?[\\").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 /// Calls `use` with each part between dots.
 template <typename Use>
 void each_part(std::string_view name, const Use& use) {
@@ -46,7 +37,7 @@ std::string with_numbers_as(const std::string& name, bool digit_by_digit) {
     if (part.data() != name.data()) glob += '.';
     const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
     if (!is_number) {
-      glob += escaped(part);
+      glob += glob_of(part);
     } else if (digit_by_digit) {
       for (std::size_t i = 0; i < part.size(); ++i) glob += "[0-9]";
     } else {
@@ -99,7 +90,7 @@ class GlobWriter {
       general_[members.front()->second].push_back(starred);
       return;
     }
-    for (const auto& [prefix, own] : by_prefix) add_numbered(escaped(prefix) + glob, own);
+    for (const auto& [prefix, own] : by_prefix) add_numbered(glob_of(prefix) + glob, own);
   }
 
   /// Names that differ in numbers alone.
@@ -119,8 +110,8 @@ class GlobWriter {
     list.insert(list.end(), globs.begin(), globs.end());
     for (const Member member : members) {
       const bool is_exception = !globs.empty() && member->second != group;
-      if (is_exception) exceptions_[member->second].push_back(escaped(member->first));
-      if (globs.empty()) general_[member->second].push_back(escaped(member->first));
+      if (is_exception) exceptions_[member->second].push_back(glob_of(member->first));
+      if (globs.empty()) general_[member->second].push_back(glob_of(member->first));
     }
   }
 
