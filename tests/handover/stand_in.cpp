@@ -16,7 +16,7 @@ namespace reshardfs {
 namespace {
 
 struct StandIn {
-  HandoverVersions versions{1, 1};
+  HandoverVersions versions{2, 2};
   bool resends = true;
 };
 

@@ -33,7 +33,7 @@ OTHER = encode_checkpoint([Record("w", "UInt8", (1 << 20,), bytes(range(255, -1,
 FILE = "rank_0/checkpoint_0.ckpt"
 STATUS = ".reshardfs/status.json"
 # Which version of the hand-over the program has.
-OWN = "1 1"
+OWN = "2 2"
 
 
 class StandIn:
@@ -49,7 +49,7 @@ LIMIT, DEED, OLD = {limit!r}, {deed!r}, {old!r}
 HELLO, OFFER, READY, MOUNT, LIVE, FAILED = range(6)
 talk = socket.socket(fileno=int(sys.argv[sys.argv.index("--take-over") + 1]))
 def say(step, **more):
-    talk.send(json.dumps(dict(step=step, oldest=1, newest=1, crash=False, text="a script") | more).encode())
+    talk.send(json.dumps(dict(step=step, oldest=2, newest=2, crash=False, text="a script") | more).encode())
 def hear():
     data, rights, _, _ = talk.recvmsg(65536, socket.CMSG_SPACE(64))
     for _, _, found in rights:

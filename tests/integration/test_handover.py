@@ -265,7 +265,7 @@ class Versions(unittest.TestCase):
     """Programs whose versions of the hand-over differ."""
 
     def test_neighbours_take_mounts_over_both_ways(self) -> None:
-        for older, newer in (("0 1", OWN), (OWN, "1 2"), ("0 1", "1 2")):
+        for older, newer in (("1 2", OWN), (OWN, "2 3"), ("1 2", "2 3")):
             with self.subTest(older=older, newer=newer), mounted(program=older) as made:
                 for installed in (newer, older, newer):
                     made.install_stand_in(installed)
@@ -274,7 +274,7 @@ class Versions(unittest.TestCase):
                 self.assertEqual(made.mount()["upgrades"], 3)
 
     def test_strangers_refuse_each_other(self) -> None:
-        for running, installed in ((OWN, "2 2"), ("2 2", OWN), (OWN, "0 0"), ("0 0", OWN)):
+        for running, installed in ((OWN, "3 3"), ("3 3", OWN), (OWN, "1 1"), ("1 1", OWN)):
             with self.subTest(running=running, installed=installed), mounted(program=running) as made:
                 made.install_stand_in(installed)
                 before = made.pid()
@@ -283,8 +283,8 @@ class Versions(unittest.TestCase):
                 self.assertEqual(made.read(), DATA)
 
     def test_a_crash_is_survived_by_a_neighbour_only(self) -> None:
-        for running, installed, survives in ((OWN, "1 2", True), ("1 2", OWN, True), (OWN, "2 2", False),
-                                             ("2 2", OWN, False)):
+        for running, installed, survives in ((OWN, "2 3", True), ("2 3", OWN, True), (OWN, "3 3", False),
+                                             ("3 3", OWN, False)):
             with self.subTest(running=running, installed=installed), place() as made:
                 made.install_stand_in(running)
                 self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)

@@ -166,6 +166,7 @@ class AllSteps(unittest.TestCase):
         # More than one request's worth.
         steps = tuple(range(1, 400))
         with all_steps(steps=steps) as job:
+            self.assertTrue(job.shows(*steps))
             with os.scandir(job.steps) as entries:
                 seen = [next(entries).name]
                 job.delete(399)

@@ -1,324 +1,374 @@
 // SPDX-License-Identifier: Apache-2.0
+// A state is one JSON object, which is read as a stream: its members come in the order in which
+// they are written. Members that this program does not know are passed over.
 #include "daemon/handover/handover_state.h"
 
+#include <algorithm>
 #include <concepts>
-#include <map>
+#include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_reader.h"
+#include "base/json/json_writer.h"
+#include "base/text/numbers.h"
+#include "base/text/utf8.h"
 #include "base/version.h"
-#include "daemon/handover/cbor.h"
 
 namespace reshardfs {
 namespace {
 
+// --- bytes as texts ------------------------------------------------------------------------------
+
+constexpr char kEscape = '%';
+
+/// Whether it stands for itself in JSON and here.
+bool is_plain(char c) noexcept {
+  return c >= ' ' && !is_control_byte(c) && c != kEscape;
+}
+
+/// "%XX" for each byte that is no UTF-8, each control character and the percent sign, so that JSON
+/// has nearly all of the rest as it is.
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    auto length = static_cast<std::size_t>(std::find_if_not(bytes.begin(), bytes.end(), is_plain) -
+                                           bytes.begin());
+    const bool is_ascii = static_cast<unsigned char>(bytes.front()) < 0x80;
+    if (!is_ascii) length = utf8_length(bytes, 0);
+    text.append(bytes, 0, length);
+    if (length == 0) {
+      const auto byte = static_cast<unsigned char>(bytes.front());
+      text.append({kEscape, kDigits[byte >> 4U], kDigits[byte & 0xfU]});
+      length = 1;
+    }
+    bytes.remove_prefix(length);
+  }
+  return text;
+}
+
+/// @return nothing: it was not escaped so.
+std::optional<std::string> unescaped(std::string_view text) {
+  constexpr std::size_t kEscapedBytes = 3;
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (;;) {
+    const std::size_t plain = std::min(text.find(kEscape), text.size());
+    bytes.append(text, 0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) return bytes;
+    const auto byte = parse_number<unsigned char>(text.substr(1, kEscapedBytes - 1), 16);
+    if (!byte || text.size() < kEscapedBytes) return std::nullopt;
+    bytes += static_cast<char>(*byte);
+    text.remove_prefix(kEscapedBytes);
+  }
+}
+
+// --- what a state has ----------------------------------------------------------------------------
+
+/// Of that type, to be written or to be read.
+template <typename Given, typename Value>
+concept Of = std::same_as<std::remove_const_t<Given>, Value>;
+
+void members(auto& member, Of<MountEntry> auto& mount) {
+  member("id", mount.id);
+  member("device", mount.device);
+  member("mountpoint", mount.mountpoint);
+  member("type", mount.type);
+  member("source", mount.source);
+}
+
+void members(auto& member, Of<Negotiation> auto& negotiation) {
+  member("request", negotiation.request);
+  member("reply", negotiation.reply);
+}
+
+void members(auto& member, Of<FileStamp> auto& stamp) {
+  member("device", stamp.device);
+  member("inode", stamp.inode);
+  member("ctime", stamp.ctime_ns);
+}
+
+void members(auto& member, Of<SavedInput> auto& file) {
+  member("path", file.path);
+  member("bytes", file.bytes);
+  member("mtime", file.mtime_ns);
+  member("stamp", file.stamp);
+}
+
+void members(auto& member, Of<MountedTree> auto& tree) {
+  member("version", tree.version);
+  member("subject", tree.subject);
+  member("words", tree.words);
+  member("source", tree.source);
+  member("step", tree.step);
+  member("series", tree.series);
+  member("inputs", tree.inputs);
+}
+
+void members(auto& member, Of<ReloadRequests> auto& requests) {
+  member("taken", requests.taken);
+  member("to-replace", requests.to_replace);
+  member("attempted", requests.attempted);
+  member("answered", requests.answered);
+  member("granted", requests.granted);
+  member("replaced", requests.replaced);
+}
+
+void members(auto& member, Of<MountRecord> auto& record) {
+  member("upgrades", record.upgrades);
+  member("crashes", record.crashes);
+  member("mounted-at", record.mounted_at);
+  member("last-at", record.last_at);
+  member("reloads", record.reloads);
+  member("crash-times-ms", record.crash_times_ms);
+  member("replaced", record.replaced);
+  member("requests", record.requests);
+}
+
+void members(auto& member, Of<HandoverState> auto& state) {
+  member("mountpoint", state.mountpoint);
+  member("mount", state.mount);
+  member("init", state.negotiation);
+  member("trees", state.trees);
+  member("is-new", state.is_new);
+  member("processes", state.processes);
+  member("record", state.record);
+}
+
+/// There may be very many, so that they have no keys.
+void members(auto& member, Of<KnownName> auto& name) {
+  member({}, name.directory);
+  member({}, name.inode);
+  member({}, name.is_directory);
+  member({}, name.name);
+}
+
+void members(auto& member, Of<std::vector<KnownName>> auto& names) {
+  member("names", names);
+}
+
+void members(auto& member, Of<HeldText> auto& text) {
+  member({}, text.handle);
+  member({}, text.bytes);
+}
+
+void members(auto& member, Of<OpenState> auto& state) {
+  member("texts", state.texts);
+  member("listings", state.listings);
+}
+
+/// Whether its members are a list, without keys.
+template <typename Value>
+constexpr bool kIsList = Of<Value, KnownName> || Of<Value, HeldText>;
+
 // --- writing -------------------------------------------------------------------------------------
 
-using Members = std::map<std::string_view, std::string>;
+class StateWriter {
+ public:
+  template <typename Value>
+  void operator()(std::string_view key, const Value& value) {
+    if (!key.empty()) json_.key(key);
+    put(value);
+  }
 
-/// Every state begins with its version, and with the oldest that reads it.
-Members versioned() {
-  const HandoverVersions versions = handover_versions();
-  return {{"version", cbor_number(versions.newest)},
-          {"read-by", cbor_number(versions.oldest)},
-          {"program", cbor_text(kVersion)}};
-}
+  /// What every state begins with: its version, and the oldest that reads it.
+  template <typename State>
+  std::string whole(const State& state) {
+    const HandoverVersions versions = handover_versions();
+    json_.open_object();
+    (*this)("version", versions.newest);
+    (*this)("read-by", versions.oldest);
+    (*this)("program", std::string_view(kVersion));
+    members(*this, state);
+    json_.close_object();
+    return json_.take();
+  }
 
-template <typename Values, typename Write>
-std::string list_of(const Values& values, Write&& write) {
-  std::string bytes = cbor_list(values.size());
-  for (const auto& value : values) bytes += write(value);
-  return bytes;
-}
+ private:
+  void put(bool value) { json_.boolean(value); }
+  void put(std::string_view bytes) { json_.text(escaped(bytes)); }
+  void put(const std::string& bytes) { put(std::string_view(bytes)); }
+  void put(const std::filesystem::path& path) { put(std::string_view(path.native())); }
+  template <std::integral Number>
+  void put(Number number) {
+    json_.number(number);
+  }
+  template <typename Value>
+  void put(const std::optional<Value>& value) {
+    value ? put(*value) : json_.null();
+  }
+  template <typename Value>
+  void put(const std::vector<Value>& values) {
+    json_.open_list();
+    for (const Value& value : values) put(value);
+    json_.close_list();
+  }
+  template <typename Value>
+  requires std::is_class_v<Value>
+  void put(const Value& value) {
+    kIsList<Value> ? json_.open_list() : json_.open_object();
+    members(*this, value);
+    kIsList<Value> ? json_.close_list() : json_.close_object();
+  }
 
-std::string cbor_of(const MountEntry& mount) {
-  return cbor_map({{"id", cbor_number(mount.id)},
-                   {"device", cbor_text(mount.device)},
-                   {"mountpoint", cbor_bytes(mount.mountpoint)},
-                   {"type", cbor_text(mount.type)},
-                   {"source", cbor_bytes(mount.source)}});
-}
-
-std::string cbor_of(const std::vector<HeldText>& held) {
-  return list_of(held, [](const HeldText& text) {
-    return cbor_map({{"handle", cbor_number(text.handle)}, {"bytes", cbor_bytes(text.bytes)}});
-  });
-}
-
-std::string cbor_of(const SavedInput& file) {
-  return cbor_map({{"path", cbor_bytes(file.path.native())},
-                   {"bytes", cbor_bytes(file.bytes)},
-                   {"mtime", cbor_signed(file.mtime_ns)},
-                   {"ctime", cbor_signed(file.stamp.ctime_ns)},
-                   {"device", cbor_number(file.stamp.device)},
-                   {"inode", cbor_number(file.stamp.inode)}});
-}
-
-std::string cbor_of(const MountedTree& tree) {
-  return cbor_map(
-      {{"version", cbor_number(tree.version)},
-       {"subject", cbor_bytes(tree.subject)},
-       {"words", list_of(tree.words, cbor_bytes)},
-       {"source", cbor_bytes(tree.source)},
-       {"step", cbor_bytes(tree.step)},
-       {"series", cbor_bytes(tree.series)},
-       {"inputs", list_of(tree.inputs, [](const SavedInput& file) { return cbor_of(file); })}});
-}
-
-std::string cbor_of(const ReloadRequests& requests) {
-  return cbor_map({{"taken", cbor_number(requests.taken)},
-                   {"to-replace", cbor_number(requests.to_replace)},
-                   {"attempted", cbor_number(requests.attempted)},
-                   {"answered", cbor_number(requests.answered)},
-                   {"granted", cbor_number(requests.granted)},
-                   {"replaced", cbor_number(requests.replaced)}});
-}
-
-std::string cbor_of(const MountRecord& record) {
-  return cbor_map({{"upgrades", cbor_number(record.upgrades)},
-                   {"crashes", cbor_number(record.crashes)},
-                   {"mounted-at", cbor_number(record.mounted_at)},
-                   {"last-at", cbor_number(record.last_at)},
-                   {"reloads", cbor_number(record.reloads)},
-                   {"crash-times-ms", list_of(record.crash_times_ms, cbor_signed)},
-                   {"replaced", cbor_number(record.replaced)},
-                   {"requests", cbor_of(record.requests)}});
-}
+  JsonWriter json_;
+};
 
 // --- reading -------------------------------------------------------------------------------------
 
-[[noreturn]] void refuse(std::string_view key) {
-  throw Error(
-      ErrorKind::kUnsupported,
-      "what the mount's other process has kept lacks something: no good " + std::string(key));
+Error refusal(const std::string& why) {
+  return Error(ErrorKind::kUnsupported, why).hint("unmount, and mount with this program");
 }
 
-CborValue member_of(const CborValue& map, std::string_view key) {
-  const auto found = map.find(key);
-  if (!found) refuse(key);
-  return *found;
-}
+class StateReader {
+ public:
+  explicit StateReader(std::string_view text) : json_(text) {}
 
-/// @param key for the message.
-template <std::integral Number>
-Number number_in(const CborValue& value, std::string_view key) {
-  if constexpr (std::signed_integral<Number>) {
-    const auto number = value.signed_number();
-    if (!number || !std::in_range<Number>(*number)) refuse(key);
-    return static_cast<Number>(*number);
-  } else {
-    const auto number = value.unsigned_number();
-    if (!number || !std::in_range<Number>(*number)) refuse(key);
-    return static_cast<Number>(*number);
+  /// The next member of that name. @throws Error kUnsupported
+  template <typename Value>
+  void operator()(std::string_view key, Value& out) {
+    if (!key.empty()) key_ = key;
+    do {
+      if (!json_.next()) refuse();
+    } while (!key.empty() && json_.key() != key);
+    take(out);
   }
-}
 
-bool boolean_in(const CborValue& value, std::string_view key) {
-  const auto boolean = value.boolean();
-  if (!boolean) refuse(key);
-  return *boolean;
-}
+  /// @throws Error kUnsupported, kBadInput
+  template <typename State>
+  void whole(State& out) {
+    unsigned version = 0;
+    unsigned read_by = 0;
+    json_.require(JsonKind::kObject);
+    json_.enter();
+    (*this)("version", version);
+    (*this)("read-by", read_by);
+    (*this)("program", program_);
+    const HandoverVersions own = handover_versions();
+    if (version < own.oldest || read_by > own.newest) {
+      throw refusal("reshardfs " + printable(program_) + " hands mounts over in version " +
+                    std::to_string(version) + ", and this program, " + kVersion +
+                    ", takes them in version " + std::to_string(own.newest));
+    }
+    members(*this, out);
+    leave();
+    json_.finish();
+  }
 
-std::string text_in(const CborValue& value, std::string_view key) {
-  const auto text = value.text();
-  if (!text) refuse(key);
-  return std::string(*text);
-}
+  /// Version of the program that wrote it.
+  const std::string& program() const noexcept { return program_; }
 
-std::string bytes_in(const CborValue& value, std::string_view key) {
-  const auto bytes = value.bytes();
-  if (!bytes) refuse(key);
-  return std::string(*bytes);
-}
+ private:
+  [[noreturn]] void refuse() const {
+    throw refusal("what the mount's other process has kept lacks something: no good " +
+                  std::string(key_));
+  }
+  void expect(JsonKind kind) {
+    if (json_.kind() != kind) refuse();
+  }
+  void leave() {
+    while (json_.next()) {
+    }
+  }
 
-std::vector<CborValue> list_in(const CborValue& value, std::string_view key) {
-  auto list = value.list();
-  if (!list) refuse(key);
-  return std::move(*list);
-}
+  void take(bool& out) {
+    expect(JsonKind::kBoolean);
+    out = json_.integer() != 0;
+  }
+  void take(std::string& out) {
+    expect(JsonKind::kText);
+    auto bytes = unescaped(json_.text());
+    if (!bytes) refuse();
+    out = std::move(*bytes);
+  }
+  void take(std::filesystem::path& out) {
+    std::string text;
+    take(text);
+    out = std::move(text);
+  }
+  template <std::unsigned_integral Number>
+  void take(Number& out) {
+    const auto number = json_.unsigned_integer();
+    if (!number || !std::in_range<Number>(*number)) refuse();
+    out = static_cast<Number>(*number);
+  }
+  void take(std::int64_t& out) {
+    expect(JsonKind::kInteger);
+    out = json_.integer();
+  }
+  template <typename Value>
+  void take(std::optional<Value>& out) {
+    if (json_.kind() != JsonKind::kNull) take(out.emplace());
+  }
+  template <typename Value>
+  void take(std::vector<Value>& out) {
+    expect(JsonKind::kList);
+    json_.enter();
+    while (json_.next()) take(out.emplace_back());
+  }
+  template <typename Value>
+  requires std::is_class_v<Value>
+  void take(Value& out) {
+    expect(kIsList<Value> ? JsonKind::kList : JsonKind::kObject);
+    json_.enter();
+    members(*this, out);
+    leave();
+  }
 
-/// A list that may be missing.
-std::vector<CborValue> list_if_any(const CborValue& map, std::string_view key) {
-  const auto found = map.find(key);
-  return found ? list_in(*found, key) : std::vector<CborValue>();
-}
-
-template <std::integral Number>
-void take(const CborValue& map, std::string_view key, Number& out) {
-  out = number_in<Number>(member_of(map, key), key);
-}
-
-std::string bytes_of(const CborValue& map, std::string_view key) {
-  return bytes_in(member_of(map, key), key);
-}
-
-std::string text_of(const CborValue& map, std::string_view key) {
-  return text_in(member_of(map, key), key);
-}
+  JsonReader json_;
+  std::string program_;
+  std::string_view key_;  ///< of the member that was asked for last
+};
 
 /// @throws Error kUnsupported
-CborValue from_bytes(const std::string& bytes) {
-  const auto value = CborValue::parse(bytes);
-  const HandoverVersions own = handover_versions();
-  if (!value || !value->is_map()) {
-    throw Error(ErrorKind::kUnsupported, "what the mount's other process has kept is not readable");
+template <typename State>
+State decoded(const std::string& text) {
+  try {
+    State state;
+    StateReader reader(text);
+    reader.whole(state);
+    if constexpr (std::same_as<State, HandoverState>) state.program = reader.program();
+    return state;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    throw refusal("what the mount's other process has kept is not readable");
   }
-  unsigned version = 0;
-  unsigned read_by = 0;
-  take(*value, "version", version);
-  take(*value, "read-by", read_by);
-  if (version < own.oldest || read_by > own.newest) {
-    throw Error(ErrorKind::kUnsupported,
-                "reshardfs " + text_of(*value, "program") + " hands mounts over in version " +
-                    std::to_string(version) + ", and this program, " + kVersion +
-                    ", takes them in version " + std::to_string(own.newest))
-        .hint("unmount, and mount with this program");
-  }
-  return *value;
-}
-
-std::vector<HeldText> held_of(const std::vector<CborValue>& list) {
-  std::vector<HeldText> held;
-  for (const CborValue& value : list) {
-    HeldText text;
-    take(value, "handle", text.handle);
-    text.bytes = bytes_of(value, "bytes");
-    held.push_back(std::move(text));
-  }
-  return held;
-}
-
-MountEntry mount_of(const CborValue& value) {
-  MountEntry mount;
-  take(value, "id", mount.id);
-  mount.device = text_of(value, "device");
-  mount.mountpoint = bytes_of(value, "mountpoint");
-  mount.type = text_of(value, "type");
-  mount.source = bytes_of(value, "source");
-  return mount;
-}
-
-SavedInput saved_input_of(const CborValue& value) {
-  SavedInput file{.path = bytes_of(value, "path"), .bytes = bytes_of(value, "bytes")};
-  take(value, "mtime", file.mtime_ns);
-  take(value, "ctime", file.stamp.ctime_ns);
-  take(value, "device", file.stamp.device);
-  take(value, "inode", file.stamp.inode);
-  return file;
-}
-
-MountedTree tree_of(const CborValue& value) {
-  MountedTree tree;
-  take(value, "version", tree.version);
-  tree.subject = bytes_of(value, "subject");
-  for (const CborValue& word : list_in(member_of(value, "words"), "words")) {
-    tree.words.push_back(bytes_in(word, "words"));
-  }
-  tree.source = bytes_of(value, "source");
-  tree.step = bytes_of(value, "step");
-  if (value.find("series")) tree.series = bytes_of(value, "series");
-  for (const CborValue& file : list_if_any(value, "inputs")) {
-    tree.inputs.push_back(saved_input_of(file));
-  }
-  return tree;
-}
-
-ReloadRequests requests_of(const CborValue& value) {
-  ReloadRequests requests;
-  take(value, "taken", requests.taken);
-  take(value, "to-replace", requests.to_replace);
-  take(value, "attempted", requests.attempted);
-  take(value, "answered", requests.answered);
-  take(value, "granted", requests.granted);
-  take(value, "replaced", requests.replaced);
-  return requests;
-}
-
-MountRecord record_of(const CborValue& value) {
-  MountRecord record;
-  take(value, "upgrades", record.upgrades);
-  take(value, "crashes", record.crashes);
-  take(value, "mounted-at", record.mounted_at);
-  take(value, "last-at", record.last_at);
-  take(value, "reloads", record.reloads);
-  if (value.find("replaced")) take(value, "replaced", record.replaced);
-  for (const CborValue& time : list_in(member_of(value, "crash-times-ms"), "crash-times-ms")) {
-    record.crash_times_ms.push_back(number_in<std::int64_t>(time, "crash-times-ms"));
-  }
-  if (const auto requests = value.find("requests")) record.requests = requests_of(*requests);
-  return record;
 }
 
 }  // namespace
 
 std::string encode(const HandoverState& state) {
-  Members members = versioned();
-  members["mountpoint"] = cbor_bytes(state.mountpoint);
-  if (state.mount) members["mount"] = cbor_of(*state.mount);
-  members["init"] = cbor_bytes(state.negotiation.request);
-  members["init-reply"] = cbor_bytes(state.negotiation.reply);
-  // What is shown, for programs that know of no former trees.
-  members["subject"] =
-      cbor_bytes(state.trees.empty() ? std::string_view() : state.trees.back().subject);
-  members["is-new"] = cbor_boolean(state.is_new);
-  members["trees"] = list_of(state.trees, [](const MountedTree& tree) { return cbor_of(tree); });
-  members["processes"] = cbor_number(state.processes);
-  members["record"] = cbor_of(state.record);
-  return cbor_map(members);
+  return StateWriter().whole(state);
 }
 
-HandoverState decode_state(const std::string& bytes) {
-  const CborValue value = from_bytes(bytes);
-  HandoverState state;
-  state.program = text_of(value, "program");
-  state.mountpoint = bytes_of(value, "mountpoint");
-  if (const auto mount = value.find("mount")) state.mount = mount_of(*mount);
-  state.negotiation = {bytes_of(value, "init"), bytes_of(value, "init-reply")};
-  for (const CborValue& tree : list_if_any(value, "trees")) state.trees.push_back(tree_of(tree));
-  if (const auto is_new = value.find("is-new")) state.is_new = boolean_in(*is_new, "is-new");
-  if (state.trees.empty()) state.trees.push_back({.subject = bytes_of(value, "subject")});
-  take(value, "processes", state.processes);
-  state.record = record_of(member_of(value, "record"));
+HandoverState decode_state(const std::string& text) {
+  auto state = decoded<HandoverState>(text);
+  if (state.trees.empty()) {
+    throw refusal("what the mount's other process has kept lacks something: no tree");
+  }
   return state;
 }
 
 std::string encode(const std::vector<KnownName>& names) {
-  Members members = versioned();
-  members["names"] = list_of(names, [](const KnownName& name) {
-    return cbor_list(4) + cbor_number(name.directory) + cbor_number(name.inode) +
-           cbor_boolean(name.is_directory) + cbor_bytes(name.name);
-  });
-  return cbor_map(members);
+  return StateWriter().whole(names);
 }
 
-std::vector<KnownName> decode_names(const std::string& bytes) {
-  const CborValue value = from_bytes(bytes);
-  std::vector<KnownName> names;
-  for (const CborValue& name : list_in(member_of(value, "names"), "names")) {
-    const std::vector<CborValue> parts = list_in(name, "names");
-    if (parts.size() < 4) refuse("names");
-    names.push_back({number_in<InodeNumber>(parts[0], "names"),
-                     number_in<InodeNumber>(parts[1], "names"), boolean_in(parts[2], "names"),
-                     bytes_in(parts[3], "names")});
-  }
-  return names;
+std::vector<KnownName> decode_names(const std::string& text) {
+  return decoded<std::vector<KnownName>>(text);
 }
 
 std::string encode(const OpenState& state) {
-  Members members = versioned();
-  members["texts"] = cbor_of(state.texts);
-  members["listings"] = cbor_of(state.listings);
-  return cbor_map(members);
+  return StateWriter().whole(state);
 }
 
-OpenState decode_open_state(const std::string& bytes) {
-  const CborValue value = from_bytes(bytes);
-  OpenState state;
-  state.texts = held_of(list_in(member_of(value, "texts"), "texts"));
-  state.listings = held_of(list_if_any(value, "listings"));
-  return state;
+OpenState decode_open_state(const std::string& text) {
+  return decoded<OpenState>(text);
 }
 
 }  // namespace reshardfs

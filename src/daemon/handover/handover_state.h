@@ -15,8 +15,8 @@
 namespace reshardfs {
 
 /// The versions of the hand-over (HandoverState, and the messages of handover.h) that this program
-/// takes; it gives the newest. A higher number is for what older programs would misunderstand: keys
-/// that may be left out are not read by them.
+/// takes; it gives the newest. A higher number is for what older programs would misunderstand:
+/// members that they do not know are passed over.
 struct HandoverVersions {
   unsigned oldest = 0;
   unsigned newest = 0;
@@ -37,13 +37,14 @@ struct HandoverState {
   MountRecord record{};
 };
 
+/// As JSON. Strings may have any bytes.
 std::string encode(const HandoverState& state);
-/// @throws Error kUnsupported if it is of a version that this program does not take.
-HandoverState decode_state(const std::string& bytes);
+/// @throws Error kUnsupported if it is of a version that this program does not take, or damaged.
+HandoverState decode_state(const std::string& text);
 
 std::string encode(const std::vector<KnownName>& names);
 /// @throws Error kUnsupported
-std::vector<KnownName> decode_names(const std::string& bytes);
+std::vector<KnownName> decode_names(const std::string& text);
 
 /// What an opening holds of its moment.
 struct HeldText {
@@ -59,6 +60,6 @@ struct OpenState {
 
 std::string encode(const OpenState& state);
 /// @throws Error kUnsupported
-OpenState decode_open_state(const std::string& bytes);
+OpenState decode_open_state(const std::string& text);
 
 }  // namespace reshardfs

@@ -5,7 +5,7 @@
 namespace reshardfs {
 
 HandoverVersions handover_versions() noexcept {
-  return {.oldest = 1, .newest = 1};
+  return {.oldest = 2, .newest = 2};
 }
 
 }  // namespace reshardfs

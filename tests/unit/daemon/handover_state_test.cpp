@@ -3,8 +3,11 @@
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +21,20 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
+
+Json versioned_members() {
+  return {{"version", handover_versions().newest},
+          {"read-by", handover_versions().oldest},
+          {"program", kVersion}};
+}
+
+HandoverState state_of_a_mount() {
+  HandoverState state;
+  state.mountpoint = "/m";
+  state.trees = {{.version = 1}};
+  return state;
+}
 
 TEST(HandoverState, ComesBackAsItWas) {
   HandoverState state;
@@ -79,126 +95,117 @@ TEST(HandoverState, ComesBackAsItWas) {
   EXPECT_EQ(requests.answered, 6U);
   EXPECT_EQ(requests.granted, 5U);
   EXPECT_EQ(requests.replaced, 4U);
-  EXPECT_FALSE(decode_state(encode(HandoverState{})).mount);
+  EXPECT_FALSE(decode_state(encode(state_of_a_mount())).mount);
+  EXPECT_EQ(again.program, kVersion);
 }
 
-Json binary(const std::string& bytes) {
-  return Json::binary({bytes.begin(), bytes.end()});
+/// With members in the order in which they were added, as a state has them.
+std::string text_of(const Json& json) {
+  return json.dump();
 }
 
-Json versioned() {
-  return {{"version", handover_versions().newest},
-          {"read-by", handover_versions().oldest},
-          {"program", kVersion}};
-}
-
-std::string to_bytes(const Json& json) {
-  std::string bytes;
-  Json::to_cbor(json, bytes);
-  return bytes;
-}
-
-// Processes of other versions read it, and write it by nlohmann's library.
-TEST(HandoverState, HasTheBytesThatItAlwaysHad) {
-  HandoverState state;
-  state.mountpoint = "/m\xff";
-  state.mount =
-      MountEntry{.id = -1, .device = "0:42", .mountpoint = "/m", .type = "t", .source = ""};
-  state.negotiation = {std::string("in\0it", 5), "reply"};
-  state.trees = {{.version = 3, .subject = std::string(300, 's'), .words = {"mount", "\xff"}}};
-  state.is_new = true;
-  state.processes = 70'000;
-  state.record.mounted_at = 1'700'000'000;
-  state.record.crash_times_ms = {-5, 6};
-  state.record.requests.taken = 9;
-  Json json = versioned();
-  json["mountpoint"] = binary("/m\xff");
-  json["mount"] = {{"id", -1},
-                   {"device", "0:42"},
-                   {"mountpoint", binary("/m")},
-                   {"type", "t"},
-                   {"source", binary("")}};
-  json["init"] = binary(state.negotiation.request);
-  json["init-reply"] = binary("reply");
-  json["subject"] = binary(state.trees[0].subject);
-  json["is-new"] = true;
-  json["trees"] = {{{"version", 3},
-                    {"subject", binary(state.trees[0].subject)},
-                    {"words", {binary("mount"), binary("\xff")}},
-                    {"source", binary("")},
-                    {"step", binary("")},
-                    {"series", binary("")},
-                    {"inputs", Json::array()}}};
-  json["processes"] = 70'000;
-  json["record"] = {{"upgrades", 0},
-                    {"crashes", 0},
-                    {"mounted-at", 1'700'000'000},
-                    {"last-at", 0},
-                    {"reloads", 0},
-                    {"crash-times-ms", {-5, 6}},
-                    {"replaced", 0},
-                    {"requests",
-                     {{"taken", 9},
-                      {"to-replace", 0},
-                      {"attempted", 0},
-                      {"answered", 0},
-                      {"granted", 0},
-                      {"replaced", 0}}}};
-  EXPECT_EQ(encode(state), to_bytes(json));
-  // What older programs do not write.
-  json.erase("trees");
-  json.erase("is-new");
-  json.erase("mount");
-  json["record"].erase("requests");
-  json["record"].erase("replaced");
-  json["more"] = {1.5, nullptr, {{"a", "b"}}};
-  const HandoverState old = decode_state(to_bytes(json));
-  ASSERT_EQ(old.trees.size(), 1U);
-  EXPECT_EQ(old.trees[0].subject, state.trees[0].subject);
-  EXPECT_FALSE(old.is_new);
-  EXPECT_FALSE(old.mount);
-  EXPECT_EQ(old.record.requests.taken, 0U);
-
-  json = versioned();
-  json["names"] = {{1, ~std::uint64_t{0}, true, binary("a")}, {2, 3, false, binary("\xff")}};
-  const std::vector<KnownName> names{{1, ~std::uint64_t{0}, true, "a"}, {2, 3, false, "\xff"}};
-  EXPECT_EQ(encode(names), to_bytes(json));
-  EXPECT_EQ(encode(decode_names(to_bytes(json))), to_bytes(json));
-  json = versioned();
-  json["texts"] = {{{"handle", 7}, {"bytes", binary("a")}}};
-  json["listings"] = Json::array();
+// Processes of other versions read it.
+TEST(HandoverState, IsJsonWithBytesEscaped) {
   OpenState open;
-  open.texts = {{7, "a"}};
-  EXPECT_EQ(encode(open), to_bytes(json));
+  open.texts = {{~std::uint64_t{0}, "a%\xff\n\x7f\"é"}};
+  Json json = versioned_members();
+  json["texts"] = {{~std::uint64_t{0}, "a%25%ff%0a%7f\"é"}};
+  json["listings"] = Json::array();
+  EXPECT_EQ(encode(open), text_of(json));
+  json.erase("listings");
+  json["unknown"] = {1.5, nullptr, {{"a", "b"}}};
+  json["listings"] = {{8, "%00", "what a later version adds"}};
+  const OpenState again = decode_open_state(text_of(json));
+  EXPECT_EQ(again.texts.at(0).handle, ~std::uint64_t{0});
+  EXPECT_EQ(again.texts.at(0).bytes, open.texts[0].bytes);
+  EXPECT_EQ(again.listings.at(0).bytes, std::string(1, '\0'));
+}
+
+TEST(HandoverState, KeepsEveryByte) {
+  std::string every;
+  for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
+  OpenState state;
+  state.texts = {{7, every}, {9, ""}};
+  state.listings = {{8, "€" + every + "%41"}};
+  const OpenState again = decode_open_state(encode(state));
+  ASSERT_EQ(again.texts.size(), 2U);
+  EXPECT_EQ(again.texts[0].handle, 7U);
+  EXPECT_EQ(again.texts[0].bytes, every);
+  EXPECT_EQ(again.texts[1].bytes, "");
+  ASSERT_EQ(again.listings.size(), 1U);
+  EXPECT_EQ(again.listings[0].bytes, state.listings[0].bytes);
+}
+
+TEST(HandoverState, KeepsManyNamesAndOpenFilesInLittle) {
+  constexpr std::size_t kMany = 100'000;
+  std::vector<KnownName> names;
+  OpenState open;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    const std::string name = "checkpoint_\xff" + std::to_string(i) + ".ckpt";
+    names.push_back({.directory = ~i, .inode = ~std::uint64_t{0}, .name = name});
+    open.texts.push_back({i, name});
+    bytes += name.size();
+  }
+  const std::string text = encode(names);
+  EXPECT_LT(text.size(), bytes + 60 * kMany);
+  const std::vector<KnownName> again = decode_names(text);
+  ASSERT_EQ(again.size(), kMany);
+  EXPECT_EQ(again.back().directory, names.back().directory);
+  EXPECT_EQ(again.back().inode, names.back().inode);
+  EXPECT_FALSE(again.back().is_directory);
+  EXPECT_EQ(again.back().name, names.back().name);
+  const std::string opened = encode(open);
+  EXPECT_LT(opened.size(), bytes + 20 * kMany);
+  EXPECT_EQ(decode_open_state(opened).texts.back().bytes, names.back().name);
 }
 
 TEST(HandoverState, OfAnotherVersionIsRefused) {
-  Json json = versioned();
+  Json json = versioned_members();
   json["read-by"] = handover_versions().newest + 1;
   json["program"] = "99";
   test::expect_error(ErrorKind::kUnsupported, {"reshardfs 99", "unmount"},
-                     [&] { decode_names(to_bytes(json)); });
+                     [&] { decode_names(text_of(json)); });
+  json["version"] = handover_versions().oldest - 1;
+  json["read-by"] = 0;
+  test::expect_error(ErrorKind::kUnsupported, {"reshardfs 99", "unmount"},
+                     [&] { decode_names(text_of(json)); });
   json.erase("program");
   test::expect_error(ErrorKind::kUnsupported, {"lacks something", "program"},
-                     [&] { decode_names(to_bytes(json)); });
+                     [&] { decode_names(text_of(json)); });
+  // What version 1 begins with, which was no JSON.
+  test::expect_error(ErrorKind::kUnsupported, {"not readable", "unmount"},
+                     [&] { decode_state("\xa9gis-new\xf4"); });
+}
+
+TEST(HandoverState, IsRefusedWhereAMemberIsNoGood) {
+  const auto with = [](const char* key, const Json& value) {
+    auto json = Json::parse(encode(state_of_a_mount()));
+    json[key] = value;
+    return text_of(json);
+  };
+  EXPECT_NO_THROW(decode_state(with("processes", 1)));
+  for (const Json& value : {Json(-1), Json(1.5), Json("1"), Json(nullptr)}) {
+    test::expect_error(ErrorKind::kUnsupported, {"processes"},
+                       [&] { decode_state(with("processes", value)); });
+  }
+  for (const char* text : {"%", "a%4", "%zz", "%-1"}) {
+    test::expect_error(ErrorKind::kUnsupported, {"mountpoint"},
+                       [&] { decode_state(with("mountpoint", text)); });
+  }
+  test::expect_error(ErrorKind::kUnsupported, {"tree"},
+                     [&] { decode_state(with("trees", Json::array())); });
+  test::expect_error(ErrorKind::kUnsupported, {"record"},
+                     [&] { decode_state(with("record", Json::array())); });
 }
 
 TEST(HandoverState, IsRefusedWhereItCannotBeRead) {
-  const std::string whole = encode(HandoverState{});
+  const std::string whole = encode(state_of_a_mount());
   EXPECT_THROW(decode_state(""), Error);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_THROW(decode_state(whole.substr(0, length)), Error) << length;
   }
   EXPECT_THROW(decode_open_state(whole), Error);
-}
-
-TEST(HandoverState, KeepsTextsOfOpenFiles) {
-  OpenState state;
-  state.texts = {{7, std::string("a\0b", 3)}, {9, ""}};
-  const OpenState again = decode_open_state(encode(state));
-  ASSERT_EQ(again.texts.size(), 2U);
-  EXPECT_EQ(again.texts[0].handle, 7U);
-  EXPECT_EQ(again.texts[0].bytes, state.texts[0].bytes);
 }
 
 TEST(MemoryRecord, HoldsTheTextThatWasWrittenLast) {
