@@ -16,7 +16,7 @@
 
 #include "reshardfs/error.h"
 
-#include "cache/cache_lock.h"
+#include "base/posix/file_lock.h"
 
 namespace reshardfs {
 namespace {
@@ -52,11 +52,11 @@ Error unsafe(const std::string& what, const fs::path& path) {
 }
 
 /// Makes a directory if it is not there, and opens it if it is this user's alone.
-OpenFile open_private(int directory, const char* name, const fs::path& path) {
+Descriptor open_private(int directory, const char* name, const fs::path& path) {
   if (::mkdirat(directory, name, kDirectoryMode) != 0 && errno != EEXIST) {
     throw io_error("make", path, errno);
   }
-  OpenFile file = open_file(directory, name, O_RDONLY | O_DIRECTORY);
+  Descriptor file = open_in(directory, name, O_RDONLY | O_DIRECTORY);
   if (!file && (errno == ENOTDIR || errno == ELOOP)) throw unsafe("is not a directory", path);
   if (!file) throw io_error("open", path, errno);
   const auto status = file.status();
@@ -70,12 +70,12 @@ OpenFile open_private(int directory, const char* name, const fs::path& path) {
   return file;
 }
 
-OpenFile open_private(const fs::path& path) {
+Descriptor open_private(const fs::path& path) {
   return open_private(AT_FDCWD, path.c_str(), path);
 }
 
-OpenFile open_own_file(int directory, const char* name, const fs::path& path) {
-  OpenFile file = open_file(directory, name, O_RDWR | O_CREAT, kFileMode);
+Descriptor open_own_file(int directory, const char* name, const fs::path& path) {
+  Descriptor file = open_in(directory, name, O_RDWR | O_CREAT, kFileMode);
   if (!file && errno == ELOOP) throw unsafe("is not a file", path / name);
   if (!file) throw io_error("open", path / name, errno);
   const auto status = file.status();
@@ -102,8 +102,8 @@ CacheDirectory::CacheDirectory(const fs::path& parent)
   open_private(root_.get(), kFilling, path_ / kFilling);
 }
 
-OpenFile CacheDirectory::open_record(const RecordPath& path) const noexcept {
-  return open_file(root_.get(), path.data(), O_RDONLY);
+Descriptor CacheDirectory::open_record(const RecordPath& path) const noexcept {
+  return open_in(root_.get(), path.data(), O_RDONLY);
 }
 
 bool CacheDirectory::has_record(const RecordPath& path) const noexcept {
@@ -118,21 +118,21 @@ void CacheDirectory::remove_record(const RecordPath& path,
 }
 
 Filling CacheDirectory::make_filling(std::uint64_t size) const noexcept {
-  Filling filling{{}, OpenFile(-1)};
+  Filling filling{{}, Descriptor()};
   const std::uint64_t number = random_number();
   std::array<char, 32> digits{};
   hex_hash(std::as_bytes(std::span(&number, 1)), digits);
   auto* const rest = std::copy_n(kFilling, std::strlen(kFilling), filling.path.begin());
   *rest = '/';
   std::copy(digits.begin(), digits.end(), rest + 1);
-  filling.file = open_file(root_.get(), filling.path.data(), O_RDWR | O_CREAT | O_EXCL, kFileMode);
+  filling.file = open_in(root_.get(), filling.path.data(), O_RDWR | O_CREAT | O_EXCL, kFileMode);
   if (!filling.file) return filling;
   try_lock(filling.file.get());
   // A recount finds the full size, although most of it is not written yet.
   if (::ftruncate(filling.file.get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
     remove_filling(filling);
-    filling.file = OpenFile(-1);
+    filling.file = Descriptor();
     errno = failed;
   }
   return filling;

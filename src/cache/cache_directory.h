@@ -16,8 +16,8 @@
 #include <mutex>
 #include <optional>
 
+#include "base/posix/descriptor.h"
 #include "cache/ledger.h"
-#include "cache/open_file.h"
 #include "cache/record.h"
 
 namespace reshardfs {
@@ -25,7 +25,7 @@ namespace reshardfs {
 /// A record that has no name yet.
 struct Filling {
   std::array<char, 41> path{};  ///< "filling/...", with a NUL at its end
-  OpenFile file;
+  Descriptor file;
 };
 
 /// The directory of one user, held open, so that operations reach it even if its path is renamed or
@@ -50,7 +50,7 @@ class CacheDirectory {
   /// What to lock for a sweep.
   int sweep_file() const noexcept { return sweep_.get(); }
 
-  OpenFile open_record(const RecordPath& path) const noexcept;
+  Descriptor open_record(const RecordPath& path) const noexcept;
   bool has_record(const RecordPath& path) const noexcept;
   /// Unless another one has taken its place since it was found.
   void remove_record(const RecordPath& path, const struct stat& found) const noexcept;
@@ -65,9 +65,9 @@ class CacheDirectory {
 
  private:
   std::filesystem::path path_;
-  OpenFile root_;
+  Descriptor root_;
   Ledger ledger_;
-  OpenFile sweep_;
+  Descriptor sweep_;
 };
 
 /// The directory that is in use. Somebody may remove it at any time, to empty the cache.

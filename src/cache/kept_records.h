@@ -8,14 +8,14 @@
 #include <mutex>
 #include <optional>
 
-#include "cache/open_file.h"
+#include "base/posix/descriptor.h"
 #include "cache/record.h"
 
 namespace reshardfs {
 
 /// A record whose header has been checked.
 struct KeptRecord {
-  OpenFile file;
+  Descriptor file;
   RecordHeader header;
 };
 

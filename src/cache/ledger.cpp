@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/posix/read_write.h"
 #include "cache/checksum.h"
 
 namespace reshardfs {
@@ -36,10 +37,10 @@ std::uint64_t sum_of(const LedgerLayout& layout) noexcept {
 }
 
 std::uint64_t this_boot() noexcept {
-  const OpenFile file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::array<std::byte, 64> text{};
-  const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
-  return got <= 0 ? 0 : checksum(Bytes(text).first(static_cast<std::size_t>(got)));
+  const std::size_t got = read_fully(file.get(), 0, text).value_or(0);
+  return got == 0 ? 0 : checksum(Bytes(text).first(got));
 }
 
 }  // namespace
@@ -54,12 +55,12 @@ std::uint64_t random_number() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-Ledger::Ledger(OpenFile file) noexcept : file_(std::move(file)), boot_(this_boot()) {}
+Ledger::Ledger(Descriptor file) noexcept : file_(std::move(file)), boot_(this_boot()) {}
 
 Balance Ledger::read() const noexcept {
   LedgerLayout found;
   iovec buffer{&found, sizeof(found)};
-  if (read_fully(file_.get(), std::span(&buffer, 1), 0) != 0) return {};
+  if (read_fully(file_.get(), 0, std::span(&buffer, 1)) != 0) return {};
   if (found.sum != sum_of(found) || found.magic != kLedgerMagic || found.boot != boot_) return {};
   return {found.known != 0, found.held, found.added, found.recount};
 }
@@ -72,7 +73,7 @@ int Ledger::write(const Balance& balance) noexcept {
   layout.recount = balance.recount;
   layout.known = balance.known ? 1 : 0;
   layout.sum = sum_of(layout);
-  return write_fully(file_.get(), std::as_bytes(std::span(&layout, 1)), 0);
+  return write_fully(file_.get(), 0, std::as_bytes(std::span(&layout, 1)));
 }
 
 bool Ledger::is_removed() const noexcept {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cache/open_file.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 
@@ -22,7 +22,7 @@ std::uint64_t occupied(std::uint64_t size) noexcept;
 
 class Ledger {
  public:
-  explicit Ledger(OpenFile file) noexcept;
+  explicit Ledger(Descriptor file) noexcept;
 
   /// Without the lock: as somebody saw it a moment ago. Not known, too, if it was written by
   /// another run of the machine: that may have crashed before what it wrote was on disk.
@@ -36,7 +36,7 @@ class Ledger {
   bool is_removed() const noexcept;
 
  private:
-  OpenFile file_;
+  Descriptor file_;
   std::uint64_t boot_;  ///< stands for this run of the machine
 };
 

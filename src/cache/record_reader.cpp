@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/posix/read_write.h"
 #include "cache/unfilled_bytes.h"
 
 namespace reshardfs {
@@ -55,15 +56,15 @@ class Cover {
     std::transform(parts_.begin(), parts_.end(), buffers.begin() + 1, [](WritableBytes part) {
       return iovec{part.data(), part.size()};
     });
-    if (begin_ == 0) return read_fully(file, buffers, 0);
-    if (const int failed = read_fully(file, std::span(buffers).first(1), 0)) return failed;
-    return read_fully(file, std::span(buffers).subspan(1), kHeaderBytes + begin_);
+    if (begin_ == 0) return read_fully(file, 0, buffers);
+    if (const int failed = read_fully(file, 0, std::span(buffers).first(1))) return failed;
+    return read_fully(file, kHeaderBytes + begin_, std::span(buffers).subspan(1));
   }
   /// The same without the header.
   int read(int file) const noexcept {
     std::array<iovec, 3> buffers{};
     std::transform(parts_.begin(), parts_.end(), buffers.begin(), as_buffer);
-    return read_fully(file, buffers, kHeaderBytes + begin_);
+    return read_fully(file, kHeaderBytes + begin_, buffers);
   }
 
   bool is_right(const RecordHeader& header) const noexcept {
@@ -99,7 +100,7 @@ class Cover {
 
 /// An open record, or why there is none.
 struct Opened {
-  OpenFile file{-1};
+  Descriptor file{-1};
   struct stat status {};
   Found found = Found::kThere;
 };

@@ -10,8 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "base/posix/file_lock.h"
+#include "base/posix/read_write.h"
 #include "base/process/fault_report.h"
-#include "cache/cache_lock.h"
 #include "cache/sweep.h"
 
 namespace reshardfs {
@@ -22,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// For locks, and for the sweep of another process.
-constexpr CacheLock::Patience kWritePatience = seconds(2);
+constexpr FileLock::Patience kWritePatience = seconds(2);
 constexpr seconds kPause{10};
 /// For one record.
 constexpr int kSweeps = 3;
@@ -42,7 +43,7 @@ bool RecordWriter::is_ready() const noexcept {
 
 void RecordWriter::tidy(const std::stop_token& stop) noexcept {
   const auto directory = current_->get();
-  const auto lock = CacheLock::take(directory->sweep_file(), milliseconds(0), stop);
+  const auto lock = FileLock::take(directory->sweep_file(), milliseconds(0), stop);
   if (!lock) return;  // somebody is just doing it
   const Balance balance = directory->ledger().read();
   if (balance.known && balance.held <= max_bytes_) return remove_abandoned(*directory, stop);
@@ -76,7 +77,7 @@ int RecordWriter::try_keep(CacheDirectory& directory, const RecordPath& path,
   if (directory.ledger().is_removed()) return ENOENT;
   const Place place = wait_for_place(directory, record.size(), stop);
   if (!place.filling.file) return place.error;
-  int failed = write_fully(place.filling.file.get(), record, 0);
+  int failed = write_fully(place.filling.file.get(), 0, record);
   if (failed == 0) failed = directory.give_name(place.filling, path);
   if (failed != 0) give_up_place(directory, place, record.size(), stop);
   return failed;
@@ -87,7 +88,7 @@ RecordWriter::Place RecordWriter::take_place(CacheDirectory& directory, std::uin
                                              const std::stop_token& stop) const noexcept {
   Place place;
   Ledger& ledger = directory.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kWritePatience, stop);
+  const auto lock = FileLock::take(ledger.descriptor(), kWritePatience, stop);
   place.error = EAGAIN;
   if (!lock) return place;
   Balance balance = ledger.read();
@@ -101,7 +102,7 @@ RecordWriter::Place RecordWriter::take_place(CacheDirectory& directory, std::uin
   place.error = ledger.write(balance);
   if (place.error != 0) {
     directory.remove_filling(place.filling);
-    place.filling.file = OpenFile(-1);
+    place.filling.file = Descriptor();
   }
   return place;
 }
@@ -116,7 +117,7 @@ RecordWriter::Place RecordWriter::wait_for_place(CacheDirectory& directory, std:
     if (place.error != EAGAIN) return place;
     // Others may take what a sweep has freed, but hardly again and again.
     if (stop.stop_requested() || Clock::now() >= end || sweeps == kSweeps) return place;
-    const auto lock = CacheLock::take(directory.sweep_file(), milliseconds(0), stop);
+    const auto lock = FileLock::take(directory.sweep_file(), milliseconds(0), stop);
     if (!lock) {
       std::this_thread::sleep_for(milliseconds(1));
       continue;
@@ -143,7 +144,7 @@ void RecordWriter::give_up_place(CacheDirectory& directory, const Place& place, 
                                  const std::stop_token& stop) noexcept {
   directory.remove_filling(place.filling);
   Ledger& ledger = directory.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kWritePatience, stop);
+  const auto lock = FileLock::take(ledger.descriptor(), kWritePatience, stop);
   if (!lock) return;
   Balance balance = ledger.read();
   // A recount since then may not have seen the file, so that its bytes are not in the number.
@@ -158,7 +159,7 @@ bool RecordWriter::get_around(int error, const std::stop_token& stop) noexcept {
   if (error != ENOSPC && error != EDQUOT) return false;
   // The disk is full before the cache is: others need it more.
   const auto directory = current_->get();
-  const auto lock = CacheLock::take(directory->sweep_file(), kWritePatience, stop);
+  const auto lock = FileLock::take(directory->sweep_file(), kWritePatience, stop);
   if (!lock) return false;
   const Balance balance = directory->ledger().read();
   const std::uint64_t held = balance.known ? balance.held : max_bytes_;

@@ -39,7 +39,7 @@ class RecordWriter {
   struct Place {
     int error = 0;              ///< EAGAIN: there is no room
     std::uint64_t recount = 0;  ///< that was the last one when it was counted
-    Filling filling{{}, OpenFile(-1)};
+    Filling filling{{}, Descriptor()};
   };
 
   int try_keep(CacheDirectory& directory, const RecordPath& path, std::span<const std::byte> record,

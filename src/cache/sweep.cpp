@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/sweep.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +14,8 @@
 #include <optional>
 #include <vector>
 
-#include "cache/cache_lock.h"
+#include "base/posix/directory_stream.h"
+#include "base/posix/file_lock.h"
 
 namespace reshardfs {
 namespace {
@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 /// Shorter than a sweep may take: the lock is held for some microseconds only, except by a process
 /// that is stopped.
-constexpr CacheLock::Patience kSweepPatience = seconds(2);
+constexpr FileLock::Patience kSweepPatience = seconds(2);
 
 nanoseconds now() noexcept {
   return std::chrono::system_clock::now().time_since_epoch();
@@ -43,20 +43,11 @@ std::uint64_t occupied_by(const struct stat& status) noexcept {
 /// @return 0, or an error number.
 template <typename Action>
 int for_each_file(int root, const char* folder, Action&& action) {
-  OpenFile opened = open_file(root, folder, O_RDONLY | O_DIRECTORY);
-  if (!opened) return errno;
-  // fdopendir() keeps what it gets.
-  const int own = ::fcntl(opened.get(), F_DUPFD_CLOEXEC, 0);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(own < 0 ? nullptr : ::fdopendir(own),
-                                                    &::closedir);
-  if (!listing) {
-    const int failed = errno;
-    if (own >= 0) ::close(own);
-    return failed;
-  }
-  for (errno = 0; const dirent* entry = ::readdir(listing.get()); errno = 0) {
+  DirectoryStream listing(open_in(root, folder, O_RDONLY | O_DIRECTORY));
+  if (!listing) return errno;
+  while (const dirent* entry = listing.next()) {
     struct stat status {};
-    if (::fstatat(opened.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (::fstatat(listing.descriptor(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISREG(status.st_mode)) action(static_cast<const char*>(entry->d_name), status);
   }
   return errno;
@@ -66,7 +57,7 @@ int for_each_file(int root, const char* folder, Action&& action) {
 bool is_abandoned(int root, const char* path, const struct stat& status) noexcept {
   constexpr nanoseconds kLongAgo = std::chrono::hours(1);
   // To write: without that, some network file systems give out no lock.
-  const OpenFile file = open_file(root, path, O_RDWR);
+  const Descriptor file = open_in(root, path, O_RDWR);
   if (!file) return false;
   const LockState lock = try_lock(file.get());
   return lock == LockState::kTaken ||
@@ -134,13 +125,13 @@ int Sweep::recount() {
   Ledger& ledger = directory_.ledger();
   Balance before;
   {
-    const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
+    const auto lock = FileLock::take(ledger.descriptor(), kSweepPatience, stop_);
     if (!lock) return ETIMEDOUT;
     before = ledger.read();
     found_ = clear_fillings(directory_);
   }
   if (const int failed = list()) return failed;
-  const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
+  const auto lock = FileLock::take(ledger.descriptor(), kSweepPatience, stop_);
   if (!lock) return ETIMEDOUT;
   Balance balance = ledger.read();
   // Damaged meanwhile: it is unknown how much was added before.
@@ -210,7 +201,7 @@ int Sweep::evict(std::uint64_t target) {
 
 int Sweep::give_back(std::uint64_t bytes) {
   Ledger& ledger = directory_.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
+  const auto lock = FileLock::take(ledger.descriptor(), kSweepPatience, stop_);
   if (!lock) return ETIMEDOUT;
   Balance balance = ledger.read();
   balance.held -= std::min(balance.held, bytes);
@@ -234,7 +225,7 @@ SweepResult sweep(CacheDirectory& directory, std::uint64_t target,
 
 void remove_abandoned(CacheDirectory& directory, const std::stop_token& stop) noexcept {
   try {
-    const auto lock = CacheLock::take(directory.ledger().descriptor(), kSweepPatience, stop);
+    const auto lock = FileLock::take(directory.ledger().descriptor(), kSweepPatience, stop);
     if (lock) clear_fillings(directory);
   } catch (const std::bad_alloc&) {
     // The next sweep removes them.

@@ -11,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/open_file_limit.h"
 #include "base/process/parallel.h"
 #include "base/text/name_order.h"
 #include "base/text/text.h"
@@ -31,7 +32,6 @@
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
-#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/open_file_limit.h"
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
@@ -29,7 +30,6 @@
 #include "checkpoint/whole/placed_names.h"
 #include "format/foreign_content.h"
 #include "storage/local/hub_cache.h"
-#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
 namespace {

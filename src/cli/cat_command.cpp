@@ -14,6 +14,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/tensor.h"
 
+#include "base/posix/read_write.h"
 #include "base/process/stop_signals.h"
 #include "base/text/near_name.h"
 #include "base/text/shell_text.h"
@@ -30,14 +31,10 @@ namespace {
 
 /// @return false if nobody reads any more.
 bool write_out(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE) return false;
-    if (written < 0) throw io_error("write", "standard output", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
+  const int failed =
+      write_all(STDOUT_FILENO, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (failed != 0 && failed != EPIPE) throw io_error("write", "standard output", failed);
+  return failed == 0;
 }
 
 void write_blocks_out(std::uint64_t size,

@@ -16,6 +16,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
 #include "base/rank_format.h"
 #include "base/sha256.h"
 #include "cli/app.h"
@@ -99,17 +100,15 @@ class DemoMount {
 };
 
 std::string hash_file(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw io_error("open", path, errno);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw io_error("open", path, errno);
   Sha256 hash;
   std::vector<std::byte> buffer(1 << 20);
   ssize_t count = 0;
-  while ((count = ::read(fd, buffer.data(), buffer.size())) > 0 && !interrupted) {
+  while ((count = ::read(file.get(), buffer.data(), buffer.size())) > 0 && !interrupted) {
     hash.update(std::span(buffer).first(static_cast<std::size_t>(count)));
   }
-  const int failed = errno;
-  ::close(fd);
-  if (count < 0) throw io_error("read", path, failed);
+  if (count < 0) throw io_error("read", path, errno);
   stop_if_interrupted();
   return hash.finish();
 }

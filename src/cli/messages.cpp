@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/json/json_writer.h"
+#include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
@@ -37,14 +38,7 @@ void tell(const char* name, const std::function<void(JsonWriter&)>& write_member
   write_members(json);
   json.close_object();
   json.close_object();
-  const std::string line = json.take() + "\n";
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(listener(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  static_cast<void>(write_all(listener(), json.take() + "\n"));
 }
 
 /// null instead of an empty one.

@@ -17,6 +17,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
+#include "base/posix/mount_table.h"
 #include "base/process/free_memory.h"
 #include "base/process/mount_name.h"
 #include "base/process/stop_signals.h"
@@ -46,7 +48,6 @@
 #include "daemon/serve.h"
 #include "fuse/event_log.h"
 #include "fuse/mounting/fuse_socket.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/read_ahead.h"
 #include "fuse/mounting/same_place.h"
@@ -59,10 +60,7 @@ namespace {
 
 /// Whether a terminal is this process's, so that SIGHUP says that it has gone.
 bool has_terminal() {
-  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-  if (terminal < 0) return false;
-  ::close(terminal);
-  return true;
+  return static_cast<bool>(Descriptor(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)));
 }
 
 void reload(const LogSettings& log) {

@@ -19,6 +19,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "cli/app.h"
@@ -27,7 +28,6 @@
 #include "daemon/process/signal_guard.h"
 #include "daemon/status/mount_status.h"
 #include "daemon/status/reload_request.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 namespace {

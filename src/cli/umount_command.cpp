@@ -8,10 +8,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "daemon/status/mount_status.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/surviving_mount.h"
 #include "fuse/mounting/unmount.h"
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -83,10 +82,8 @@ int warm_paths(const std::vector<std::filesystem::path>& paths, std::size_t thre
 }
 
 WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool quiet) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw io_error("make a pipe", "", errno);
-  const Descriptor wait(ends[0]);
-  start_ = Descriptor(ends[1]);
+  Pipe pipe;
+  start_ = std::move(pipe.writer);
   std::cout << std::flush;  // or the child would write the same output once more
   const pid_t child = ::fork();
   if (child < 0) {
@@ -94,10 +91,10 @@ WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool qu
         .hint(limit_hint(Resource::kThreads));
   }
   if (child == 0) {
-    ::close(ends[1]);
+    start_ = Descriptor();
     // Its parent is not this process, which would have to wait for it.
     const pid_t reader = ::fork();
-    if (reader == 0) run_when_live(ends[0], paths, quiet);
+    if (reader == 0) run_when_live(pipe.reader.get(), paths, quiet);
     ::_exit(reader < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
   }
   if (wait_for_end(child, "start a process that reads files", "") != 0) {
@@ -107,10 +104,10 @@ WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool qu
 }
 
 void WarmingProcess::begin() noexcept {
-  if (start_.get() < 0) return;
+  if (!start_) return;
   const ssize_t written = ::write(start_.get(), "", 1);
   static_cast<void>(written);  // the process has been killed
-  start_ = Descriptor(-1);
+  start_ = Descriptor();
 }
 
 }  // namespace reshardfs

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 
@@ -28,7 +28,7 @@ class WarmingProcess {
   void begin() noexcept;
 
  private:
-  Descriptor start_{-1};  ///< of a pipe
+  Descriptor start_;  ///< of a pipe
 };
 
 }  // namespace reshardfs

@@ -3,24 +3,20 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <span>
 #include <string>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/read_write.h"
 #include "export/partial_file.h"
 
 namespace reshardfs {
 namespace {
 
 void write_to_standard_output(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw io_error("write", "standard output", errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  const int failed = write_all(STDOUT_FILENO, bytes);
+  if (failed != 0) throw io_error("write", "standard output", failed);
 }
 
 void write_new_file(const std::filesystem::path& path, bool replace,

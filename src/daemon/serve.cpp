@@ -15,6 +15,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"
 #include "daemon/handover/mount_handover.h"
@@ -22,7 +23,6 @@
 #include "daemon/keeping/keeper.h"
 #include "daemon/process/signal_guard.h"
 #include "fuse/event_log.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/served_tree.h"

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/process/read_fully.h"
+#include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 #include "cache/checksum.h"
 #include "export/partial_file.h"
@@ -65,7 +65,7 @@ BlockJournal::BlockJournal(Folder folder, const std::string& name, const Subject
   file_ = folder_.open_file(name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, kMode);
   if (!file_) return;
   const std::string header = header_of(subject) + std::to_string(block_bytes) + "\n";
-  if (::write(file_->get(), header.data(), header.size()) != static_cast<ssize_t>(header.size())) {
+  if (::write(file_.get(), header.data(), header.size()) != static_cast<ssize_t>(header.size())) {
     remove();
   }
 }
@@ -80,7 +80,7 @@ std::unique_ptr<BlockJournal> BlockJournal::resume(const Folder& folder, const s
 
 bool BlockJournal::read(const Subject& subject, std::size_t most_block_bytes) {
   file_ = folder_.open_file(name_, O_RDWR | O_APPEND);
-  const auto all = file_ ? read_journal(file_->get()) : std::nullopt;
+  const auto all = file_ ? read_journal(file_.get()) : std::nullopt;
   if (!all) return false;
   std::string_view text = *all;
   const std::string header = header_of(subject);
@@ -103,7 +103,7 @@ bool BlockJournal::read(const Subject& subject, std::size_t most_block_bytes) {
     rest.remove_prefix(kSumDigits + 2);
   }
   const auto good = static_cast<off_t>(all->size() - text.size());
-  return !known_.empty() && ::ftruncate(file_->get(), good) == 0;
+  return !known_.empty() && ::ftruncate(file_.get(), good) == 0;
 }
 
 bool BlockJournal::matches(std::uint64_t offset, std::span<const std::byte> bytes) const {
@@ -123,10 +123,10 @@ void BlockJournal::add(std::uint64_t offset, std::span<const std::byte> bytes) n
   const auto length = static_cast<std::size_t>(end - line.data());
   const std::lock_guard lock(mutex_);
   // One write, so that a kill does not tear it. What a full disk has torn must stay the last.
-  if (file_ && ::write(file_->get(), line.data(), length) != static_cast<ssize_t>(length)) {
-    file_.reset();
+  if (file_ && ::write(file_.get(), line.data(), length) != static_cast<ssize_t>(length)) {
+    file_ = Descriptor();
   } else {
-    has_added_ = file_.has_value();
+    has_added_ = static_cast<bool>(file_);
   }
 }
 
@@ -137,7 +137,7 @@ bool BlockJournal::has_blocks() noexcept {
 
 void BlockJournal::remove() noexcept {
   const std::lock_guard lock(mutex_);
-  file_.reset();
+  file_ = Descriptor();
   ::unlinkat(folder_.descriptor(), name_.c_str(), 0);
 }
 

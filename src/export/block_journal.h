@@ -63,7 +63,7 @@ class BlockJournal {
   std::size_t block_bytes_ = 0;
   std::map<std::uint64_t, std::string> known_;  ///< sums, by offset
   std::mutex mutex_;                            // keeps lines apart
-  std::optional<Descriptor> file_;              ///< none: it cannot be written
+  Descriptor file_;                             ///< none: it cannot be written
   bool has_added_ = false;
 };
 

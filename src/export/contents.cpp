@@ -12,7 +12,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/read_fully.h"
+#include "base/posix/read_write.h"
 #include "base/process/retry_once.h"
 #include "export/companions.h"
 #include "export/hashing.h"
@@ -30,7 +30,7 @@ class ExistingFile final : public VirtualFile {
   std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     opened_.call([this] { open(); });
-    const auto got = read_fully(file_->get(), offset, out);
+    const auto got = read_fully(file_.get(), offset, out);
     if (!got) throw io_error("read", root_.path() / path_, errno).at_offset(offset);
     if (*got < out.size()) throw_changed();
   }
@@ -41,10 +41,10 @@ class ExistingFile final : public VirtualFile {
     if (!folder) throw_changed();
     auto file = folder->open_file(path_.filename(), O_RDONLY);
     if (!file) throw io_error("open", root_.path() / path_, errno);
-    struct stat found {};
-    if (::fstat(file->get(), &found) != 0) throw io_error("examine", root_.path() / path_, errno);
-    if (!S_ISREG(found.st_mode)) throw_changed();
-    file_.emplace(std::move(*file));
+    const auto found = file.status();
+    if (!found) throw io_error("examine", root_.path() / path_, errno);
+    if (!S_ISREG(found->st_mode)) throw_changed();
+    file_ = std::move(file);
   }
   [[noreturn]] void throw_changed() const {
     throw Error(ErrorKind::kChanged, "has been changed while it was read")
@@ -55,7 +55,7 @@ class ExistingFile final : public VirtualFile {
   std::filesystem::path path_;
   std::uint64_t size_;
   mutable RetryOnce opened_;
-  mutable std::optional<Descriptor> file_;
+  mutable Descriptor file_;
 };
 
 /// Of a file that is there; of what should be there, from the manifest or the source.

@@ -34,7 +34,7 @@ std::unique_ptr<const Target> target_of(const ExportOptions& options,
     return std::make_unique<const ObjectTarget>(options.directory, source);
   }
   return std::make_unique<const FolderTarget>(
-      options.directory, source, options.share ? Lock::kShared : Lock::kExclusive,
+      options.directory, source, options.share ? LockMode::kShared : LockMode::kExclusive,
       FolderWays{options.reflink, options.share || options.checksums});
 }
 

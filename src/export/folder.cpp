@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <utility>
+
+#include "base/posix/directory_stream.h"
 
 namespace reshardfs {
 namespace {
@@ -90,32 +89,13 @@ std::optional<struct stat> Folder::look_at(const std::string& name) const {
 
 std::vector<std::string> Folder::names() const {
   // Opened anew: a directory on NFS is asked for again then, and another reader's place is its own.
-  const int own = ::openat(descriptor(), ".", kDirectoryFlags);
-  if (own < 0) throw io_error("open", path_, errno);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own), &::closedir);
-  if (!stream) {
-    const int failed = errno;
-    ::close(own);
-    throw io_error("open", path_, failed);
-  }
+  DirectoryStream stream(Descriptor(::openat(descriptor(), ".", kDirectoryFlags)));
+  if (!stream) throw io_error("open", path_, errno);
   std::vector<std::string> names;
-  for (;;) {
-    errno = 0;
-    const dirent* const entry = ::readdir(stream.get());
-    if (entry == nullptr) break;
-    const std::string name = static_cast<const char*>(entry->d_name);
-    if (name != "." && name != "..") names.push_back(name);
-  }
+  while (const dirent* const entry = stream.next()) names.emplace_back(entry->d_name);
   if (errno != 0) throw io_error("read", path_, errno);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::optional<Descriptor> Folder::open_file(const std::string& name, int flags, mode_t mode) const {
-  const int fd = ::openat(descriptor(), name.c_str(),
-                          flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
-  if (fd < 0) return std::nullopt;
-  return std::optional<Descriptor>(std::in_place, fd);
 }
 
 void Folder::sync() const {
@@ -123,9 +103,9 @@ void Folder::sync() const {
   if (::fsync(descriptor()) != 0 && errno != EINVAL) throw io_error("sync", path_, errno);
 }
 
-bool try_lock(int descriptor, Lock lock) noexcept {
-  const int operation = lock == Lock::kShared ? LOCK_SH : LOCK_EX;
-  return ::flock(descriptor, operation | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+void require_lock(const Descriptor& opened, LockMode mode, const fs::path& directory) {
+  const bool is_locked = opened && try_lock(opened.get(), mode) == LockState::kHeldElsewhere;
+  if (is_locked) throw in_use_error(directory);
 }
 
 Error in_use_error(const fs::path& directory) {

@@ -3,7 +3,6 @@
 
 #include <sys/stat.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,7 +11,8 @@
 
 #include "reshardfs/error.h"
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
+#include "base/posix/file_lock.h"
 
 namespace reshardfs {
 
@@ -40,12 +40,14 @@ class Folder {
   std::optional<struct stat> look_at(const std::string& name) const;
   /// All names in it but "." and "..", sorted. @throws Error kIo.
   std::vector<std::string> names() const;
-  /// Opens a file, without waiting for what is none.
-  /// @return nothing, with errno, if it cannot be opened.
-  std::optional<Descriptor> open_file(const std::string& name, int flags, mode_t mode = 0) const;
+  /// As open_in(), in this directory.
+  Descriptor open_file(const std::string& name, int flags, mode_t mode = 0) const noexcept {
+    return open_in(descriptor(), name.c_str(), flags, mode);
+  }
   /// Waits until its names are on disk. @throws Error kIo.
   void sync() const;
 
+  const Descriptor& opened() const noexcept { return descriptor_; }
   int descriptor() const noexcept { return descriptor_.get(); }
   /// For messages.
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -59,17 +61,12 @@ class Folder {
   std::filesystem::path path_;
 };
 
-enum class Lock : std::uint8_t {
-  kShared,     ///< others may have it, too
-  kExclusive,  ///< excludes all other processes
-};
+/// Locks a directory or a file in it for as long as it is open. Does nothing where there is none,
+/// or where locks do not work.
+/// @throws Error kUsage if another process has locked it.
+void require_lock(const Descriptor& opened, LockMode mode, const std::filesystem::path& directory);
 
-/// Locks a directory or a file in it for as long as it is open.
-/// @return whether no other process has locked it. True, too, where locks do not work (a directory
-///         on NFS).
-bool try_lock(int descriptor, Lock lock) noexcept;
-
-/// The error for a directory that another process has locked.
+/// That error.
 Error in_use_error(const std::filesystem::path& directory);
 
 }  // namespace reshardfs

@@ -10,8 +10,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/read_fully.h"
-#include "base/process/write_all.h"
+#include "base/posix/file_lock.h"
+#include "base/posix/read_write.h"
 #include "export/folder.h"
 #include "export/partial_file.h"
 
@@ -38,17 +38,17 @@ void require_file(const struct stat& found, const fs::path& path) {
   }
 }
 
-/// @return nothing, with errno, if it cannot be opened.
-std::optional<Descriptor> open_checked(const Folder& folder, const std::string& name, int flags) {
+/// @return none, with errno, if it cannot be opened.
+Descriptor open_checked(const Folder& folder, const std::string& name, int flags) {
   const fs::path path = folder.path() / name;
   // To open a device may do something, so it is looked at before, and again when it is open.
   if (const auto found = folder.look_at(name)) require_file(*found, path);
   constexpr mode_t kMode = 0666;
   auto file = folder.open_file(name, flags, kMode);
-  if (!file) return std::nullopt;
-  struct stat found {};
-  if (::fstat(file->get(), &found) != 0) throw io_error("examine", path, errno);
-  require_file(found, path);
+  if (!file) return file;
+  const auto found = file.status();
+  if (!found) throw io_error("examine", path, errno);
+  require_file(*found, path);
   return file;
 }
 
@@ -88,14 +88,14 @@ class FolderClaim final : public Claim {
     if (share_) remove_partial_files(folder_, {name_});
   }
 
-  std::string read() override { return *read_whole(file_->get(), path_, {}); }
+  std::string read() override { return *read_whole(file_.get(), path_, {}); }
   void begin(std::uint64_t good, const std::string& header, const std::string& opening) override {
     header_ = header;
     struct stat found {};
-    if (::fstat(file_->get(), &found) != 0) throw io_error("examine", path_, errno);
+    if (::fstat(file_.get(), &found) != 0) throw io_error("examine", path_, errno);
     // Not where it changes nothing but the file's times.
     if (good < static_cast<std::uint64_t>(found.st_size) &&
-        ::ftruncate(file_->get(), static_cast<off_t>(good)) != 0) {
+        ::ftruncate(file_.get(), static_cast<off_t>(good)) != 0) {
       throw io_error("write", path_, errno);
     }
     if (good > 0) return;
@@ -107,11 +107,11 @@ class FolderClaim final : public Claim {
   void append(const std::string& line) override {
     // As a rule one write, so that a kill does not tear it. What a full disk leaves over is tried
     // once more, to be told why.
-    const int failed = write_all(file_->get(), line);
+    const int failed = write_all(file_.get(), line);
     if (failed != 0) throw io_error("write", path_, failed);
   }
   void save(const std::function<std::string()>& /*text*/) override {
-    if (::fsync(file_->get()) != 0) throw io_error("sync", path_, errno);
+    if (::fsync(file_.get()) != 0) throw io_error("sync", path_, errno);
   }
   void complete(const std::string& text) override {
     require_own();
@@ -122,7 +122,7 @@ class FolderClaim final : public Claim {
   void require_own() const override {
     // Opened anew: what other nodes have written is seen then.
     const auto file = open_checked(folder_, name_, O_RDONLY);
-    if (file && read_range(file->get(), 0, header_.size(), path_) == header_) return;
+    if (file && read_range(file.get(), 0, header_.size(), path_) == header_) return;
     throw another_export_error(path_);
   }
 
@@ -134,15 +134,15 @@ class FolderClaim final : public Claim {
     for (int i = 0; i < kTries; ++i) {
       auto file = open_checked(folder_, name_, O_RDWR | O_CREAT | O_APPEND);
       if (!file) throw io_error("open", path_, errno);
-      file_.emplace(std::move(*file));
-      if (!try_lock(file_->get(), Lock::kExclusive)) {
+      file_ = std::move(file);
+      if (try_lock(file_.get()) == LockState::kHeldElsewhere) {
         if (!share_) throw in_use_error(folder_.path());
         throw Error(ErrorKind::kUsage, "another process is writing share " + to_string(*share_))
             .in_file(path_)
             .hint("wait until it ends, or end it, and run this share again");
       }
       struct stat mine {};
-      if (::fstat(file_->get(), &mine) != 0) throw io_error("examine", path_, errno);
+      if (::fstat(file_.get(), &mine) != 0) throw io_error("examine", path_, errno);
       const auto there = folder_.look_at(name_);
       if (there && there->st_dev == mine.st_dev && there->st_ino == mine.st_ino) return;
     }
@@ -154,13 +154,13 @@ class FolderClaim final : public Claim {
   void require_none_running() {
     if (share_) {
       whole_ = folder_.open_file(Manifest::kName, O_RDONLY);
-      if (whole_ && !try_lock(whole_->get(), Lock::kShared)) throw in_use_error(folder_.path());
+      require_lock(whole_, LockMode::kShared, folder_.path());
       return;
     }
     for (const std::string& name : folder_.names()) {
       if (!share_of_manifest(name)) continue;
       const auto file = folder_.open_file(name, O_RDWR);
-      if (file && !try_lock(file->get(), Lock::kExclusive)) throw in_use_error(folder_.path());
+      require_lock(file, LockMode::kExclusive, folder_.path());
     }
   }
 
@@ -169,8 +169,8 @@ class FolderClaim final : public Claim {
   const std::string name_;
   const fs::path path_;
   std::string header_;
-  std::optional<Descriptor> file_;
-  std::optional<Descriptor> whole_;  ///< of a share: the manifest of all files, to keep its lock
+  Descriptor file_;
+  Descriptor whole_;  ///< of a share: the manifest of all files, to keep its lock
 };
 
 }  // namespace
@@ -180,7 +180,7 @@ std::optional<std::string> read_text(const Folder& folder, const std::string& na
   const auto file = open_checked(folder, name, O_RDONLY);
   if (!file && errno == ENOENT) return std::nullopt;
   if (!file) throw io_error("open", folder.path() / name, errno);
-  return read_whole(file->get(), folder.path() / name, end);
+  return read_whole(file.get(), folder.path() / name, end);
 }
 
 std::unique_ptr<Claim> claim_in(const Folder& folder, const std::optional<Share>& share) {

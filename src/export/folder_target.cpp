@@ -87,10 +87,10 @@ Folder open_target(const fs::path& path, const fs::path& source) {
 
 }  // namespace
 
-FolderTarget::FolderTarget(const fs::path& path, const fs::path& source, Lock lock,
+FolderTarget::FolderTarget(const fs::path& path, const fs::path& source, LockMode lock,
                            const FolderWays& ways)
     : folder_(open_target(path, source)), lock_(lock), ways_(ways) {
-  if (!try_lock(folder_.descriptor(), lock)) throw in_use_error(folder_.path());
+  require_lock(folder_.opened(), lock, folder_.path());
 }
 
 const Target::Words& FolderTarget::words() const {
@@ -189,8 +189,8 @@ bool FolderTarget::revoke(const std::string& name) const {
   const auto found = folder_.look_at(name);
   if (found && (!S_ISREG(found->st_mode) || found->st_nlink > 1)) return false;
   {
-    const auto file = folder_.open_file(name, O_RDWR);
-    if (file && !try_lock(file->get(), Lock::kExclusive)) throw in_use_error(folder_.path());
+    const Descriptor file = folder_.open_file(name, O_RDWR);
+    require_lock(file, LockMode::kExclusive, folder_.path());
   }
   // Another share may have been faster.
   remove(name);

@@ -33,8 +33,8 @@ class FolderTarget final : public Target {
   ///        files among the source's at the next start.
   /// @param lock shared, if other processes write other files of the same export.
   /// @throws Error kUsage if they overlap, it is no directory or it is in use; kIo.
-  FolderTarget(const std::filesystem::path& path, const std::filesystem::path& source, Lock lock,
-               const FolderWays& ways = {});
+  FolderTarget(const std::filesystem::path& path, const std::filesystem::path& source,
+               LockMode lock, const FolderWays& ways = {});
 
   const Words& words() const override;
   std::filesystem::path shown(const std::string& path) const override;
@@ -61,10 +61,10 @@ class FolderTarget final : public Target {
                                               const OutputFiles& pending) const;
   void require_space(const OutputFiles& pending,
                      const std::set<std::filesystem::path>& begun) const;
-  Writers writers() const { return lock_ == Lock::kShared ? Writers::kMany : Writers::kOne; }
+  Writers writers() const { return lock_ == LockMode::kShared ? Writers::kMany : Writers::kOne; }
 
   Folder folder_;
-  Lock lock_;
+  LockMode lock_;
   FolderWays ways_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "reshardfs/error.h"
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 namespace {

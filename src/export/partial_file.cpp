@@ -17,7 +17,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/read_fully.h"
+#include "base/posix/file_lock.h"
+#include "base/posix/read_write.h"
 #include "base/sha256.h"
 #include "export/block_journal.h"
 
@@ -69,7 +70,7 @@ std::optional<std::string_view> stem_and_mark(std::string_view partial) {
 /// Whether a process has it that still runs.
 bool is_locked(const Folder& folder, const std::string& name) {
   const auto file = folder.open_file(name, O_RDWR);
-  return file && !try_lock(file->get(), Lock::kExclusive);
+  return file && try_lock(file.get()) == LockState::kHeldElsewhere;
 }
 
 Error in_use(const std::filesystem::path& path) {
@@ -138,9 +139,9 @@ PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Wr
   constexpr mode_t kMode = 0666;  // the umask takes from it
   auto file = folder_.open_file(temporary_, O_WRONLY | O_CREAT | O_EXCL, kMode);
   if (!file) throw io_error("create", folder_.path() / name_, errno);
-  file_.emplace(std::move(*file));
+  file_ = std::move(file);
   if (writers == Writers::kOne) lock();
-  if (::ftruncate(file_->get(), static_cast<off_t>(size)) != 0) {
+  if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
     remove();
     throw write_error(folder_.path() / name_, failed);
@@ -151,22 +152,22 @@ std::unique_ptr<PartialFile> PartialFile::resume(const Folder& folder, const std
                                                  std::uint64_t size) {
   auto file = folder.open_file(partial_name(name), O_RDWR);
   struct stat found {};
-  const bool own = file && ::fstat(file->get(), &found) == 0 && S_ISREG(found.st_mode) &&
+  const bool own = file && ::fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&
                    found.st_nlink == 1 && static_cast<std::uint64_t>(found.st_size) == size;
   if (!own) return nullptr;
   std::unique_ptr<PartialFile> partial(new PartialFile(folder.make({}), name));
-  partial->file_.emplace(std::move(*file));
+  partial->file_ = std::move(file);
   partial->lock();
   partial->temporary_ = partial_name(name);
   return partial;
 }
 
 void PartialFile::lock() const {
-  if (!try_lock(file_->get(), Lock::kExclusive)) throw in_use(folder_.path() / name_);
+  if (try_lock(file_.get()) == LockState::kHeldElsewhere) throw in_use(folder_.path() / name_);
 }
 
 bool PartialFile::read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept {
-  return read_fully(file_->get(), offset, out) == out.size();
+  return read_fully(file_.get(), offset, out) == out.size();
 }
 
 PartialFile::~PartialFile() {
@@ -174,29 +175,23 @@ PartialFile::~PartialFile() {
 }
 
 void PartialFile::remove() noexcept {
-  file_.reset();
+  file_ = Descriptor();
   if (!temporary_.empty()) ::unlinkat(folder_.descriptor(), temporary_.c_str(), 0);
 }
 
 void PartialFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        ::pwrite(file_->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw write_error(folder_.path() / name_, written < 0 ? errno : ENOSPC);
-    offset += static_cast<std::uint64_t>(written);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  const int failed = write_fully(file_.get(), offset, bytes);
+  if (failed != 0) throw write_error(folder_.path() / name_, failed);
 }
 
 void PartialFile::begin_sync(std::uint64_t offset, std::uint64_t length) noexcept {
   // Where it is not possible, or fails, sync() does all of it.
-  static_cast<void>(::sync_file_range(file_->get(), static_cast<off64_t>(offset),
+  static_cast<void>(::sync_file_range(file_.get(), static_cast<off64_t>(offset),
                                       static_cast<off64_t>(length), SYNC_FILE_RANGE_WRITE));
 }
 
 void PartialFile::sync() {
-  if (::fsync(file_->get()) != 0) throw write_error(folder_.path() / name_, errno);
+  if (::fsync(file_.get()) != 0) throw write_error(folder_.path() / name_, errno);
 }
 
 /// @return 0, or the error number.
@@ -229,9 +224,8 @@ void PartialFile::commit(bool replace) {
         .hint("choose another name");
   }
   // Keeps the lock until the file has its name. A second try has no file any more.
-  std::optional<Descriptor> locked;
-  if (file_) locked.emplace(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
-  file_.reset();
+  const Descriptor locked(file_ ? ::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  file_ = Descriptor();
   const int failed = rename_to_name(replace);
   if (failed == EEXIST) {
     throw Error(ErrorKind::kUsage, "exists already").in_file(path).hint("--force replaces it");

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -65,7 +64,7 @@ class PartialFile {
   ///         the partial file.
   void commit(bool replace);
   /// The file itself, open for writing.
-  int descriptor() const noexcept { return file_->get(); }
+  int descriptor() const noexcept { return file_.get(); }
   /// Leaves it as a killed process would, for resume().
   void leave() noexcept { temporary_.clear(); }
 
@@ -79,7 +78,7 @@ class PartialFile {
   Folder folder_;
   std::string name_;
   std::string temporary_;  ///< empty: committed, or left
-  std::optional<Descriptor> file_;
+  Descriptor file_;
 };
 
 /// Gives a small file its contents, in one step; any number of processes may do so at once. The

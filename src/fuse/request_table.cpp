@@ -20,12 +20,11 @@ namespace {
 
 constexpr std::size_t kBytes = RequestTable::kSlots * RequestTable::kSlotBytes;
 
-/// -1 where there is no room for it (RLIMIT_FSIZE), or no such call.
-int new_memory() noexcept {
-  const int memory = ::memfd_create("reshardfs-requests", MFD_CLOEXEC);
-  if (memory < 0 || ::ftruncate(memory, static_cast<off_t>(kBytes)) == 0) return memory;
-  ::close(memory);
-  return -1;
+/// None where there is no room for it (RLIMIT_FSIZE), or no such call.
+Descriptor new_memory() noexcept {
+  Descriptor memory(::memfd_create("reshardfs-requests", MFD_CLOEXEC));
+  if (memory && ::ftruncate(memory.get(), static_cast<off_t>(kBytes)) != 0) return Descriptor();
+  return memory;
 }
 
 /// A slot without a request has length 0.
@@ -46,7 +45,7 @@ bool has_answer(std::uint32_t opcode) noexcept {
 
 }  // namespace
 
-RequestTable::RequestTable() : RequestTable(Descriptor(new_memory())) {}
+RequestTable::RequestTable() : RequestTable(new_memory()) {}
 
 RequestTable::RequestTable(Descriptor memory) : memory_(std::move(memory)) {
   // Only what is used of it becomes memory.

@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 

@@ -16,6 +16,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
 #include "fuse/event_log.h"
 #include "fuse/mounting/captured_stderr.h"
 #include "fuse/mounting/fuse_descriptor.h"
@@ -25,7 +26,6 @@
 #include "fuse/mounting/mount_words.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/operations.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 namespace {
@@ -122,11 +122,12 @@ fuse_session* new_session(const MountOptions& options, const fuse_lowlevel_ops& 
 /// without a reader.
 /// @return whether that was possible.
 bool end_connection(fuse_session* session) noexcept {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-  const Descriptor reader(ends[0]);
-  const Descriptor writer(ends[1]);
-  return ::dup2(writer.get(), fuse_session_fd(session)) >= 0;
+  try {
+    const Pipe pipe;
+    return ::dup2(pipe.writer.get(), fuse_session_fd(session)) >= 0;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include <optional>
 
+#include "base/posix/descriptor.h"
+#include "base/posix/mount_table.h"
 #include "fuse/mount_options.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/unmount_notice.h"
 #include "fuse/served_tree.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
+#include <fcntl.h>
+
 #include <chrono>
 #include <optional>
+
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 
@@ -25,10 +28,10 @@ enum class Event : char {
 class WakePipe {
  public:
   /// @throws Error kIo
-  WakePipe();
+  WakePipe() = default;
   WakePipe(const WakePipe&) = delete;
   WakePipe& operator=(const WakePipe&) = delete;
-  ~WakePipe();
+  ~WakePipe() = default;
 
   /// Never blocks; if the pipe is full the event is lost among others like it.
   void post(Event event) const noexcept;
@@ -37,12 +40,12 @@ class WakePipe {
   /// The next event, or nothing after `timeout`.
   std::optional<Event> wait_for(std::chrono::milliseconds timeout) const;
   /// The end to wait at, where other things are waited for, too.
-  int read_end() const noexcept { return ends_[0]; }
+  int read_end() const noexcept { return pipe_.reader.get(); }
   /// The end to write to, for a signal handler.
-  int write_end() const noexcept { return ends_[1]; }
+  int write_end() const noexcept { return pipe_.writer.get(); }
 
  private:
-  std::array<int, 2> ends_ = {-1, -1};
+  const Pipe pipe_{O_NONBLOCK};
 };
 
 }  // namespace reshardfs

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/descriptor_pool.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "base/posix/open_file_limit.h"
 #include "base/process/process_state.h"
-#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 DescriptorPool::DescriptorPool(std::size_t places, std::size_t shared)
     : places_(places), shared_(shared) {}

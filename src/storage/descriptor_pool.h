@@ -11,25 +11,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/posix/descriptor.h"
+
 namespace reshardfs {
-
-/// A file descriptor that is closed when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 using DescriptorPtr = std::shared_ptr<const Descriptor>;
 

@@ -11,8 +11,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/file_times.h"
 #include "base/process/counters.h"
-#include "storage/local/file_times.h"
 #include "storage/local/file_watch.h"
 
 namespace reshardfs {

@@ -33,9 +33,9 @@ inline const SharePlan kPlan{{0, 2}, "sum"};
 class ExportCase : public ::testing::Test {
  protected:
   /// The place as an export of all files sees it: nobody else may have it at the same time.
-  static TargetPtr alone() { return open(Lock::kExclusive); }
+  static TargetPtr alone() { return open(LockMode::kExclusive); }
   /// As one of several processes sees it.
-  static TargetPtr shared() { return open(Lock::kShared); }
+  static TargetPtr shared() { return open(LockMode::kShared); }
 
   static OutputFile file(const std::string& path, const std::string& bytes) {
     return {path, std::make_shared<test::MemoryFile>(bytes)};
@@ -99,7 +99,7 @@ class ExportCase : public ::testing::Test {
     engine.block_bytes = std::size_t{1} << 20U;
     return target.engine(files, engine, std::uint64_t{64} << 20U);
   }
-  static TargetPtr open(Lock lock) {
+  static TargetPtr open(LockMode lock) {
     return open_target(::testing::UnitTest::GetInstance()->current_test_info()->name(), lock);
   }
 };

@@ -14,6 +14,6 @@ namespace reshardfs::conformance {
 std::filesystem::path& export_place();
 
 /// A place of that name in it.
-std::unique_ptr<const Target> open_target(const std::string& name, Lock lock);
+std::unique_ptr<const Target> open_target(const std::string& name, LockMode lock);
 
 }  // namespace reshardfs::conformance

@@ -19,10 +19,11 @@ std::filesystem::path& export_place() {
   return place;
 }
 
-std::unique_ptr<const Target> open_target(const std::string& name, Lock lock) {
+std::unique_ptr<const Target> open_target(const std::string& name, LockMode lock) {
   const std::filesystem::path place = export_place() / name;
   if (is_url(place)) return std::make_unique<const ObjectTarget>(place, "/nowhere");
-  return std::make_unique<const FolderTarget>(place, "/nowhere", lock, FolderWays{.checksums = true});
+  return std::make_unique<const FolderTarget>(place, "/nowhere", lock,
+                                              FolderWays{.checksums = true});
 }
 
 int run_suite(int argc, char** argv) {

@@ -19,9 +19,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "base/process/counters.h"
 #include "base/text/metrics_text.h"
-#include "fuse/mounting/mount_table.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {

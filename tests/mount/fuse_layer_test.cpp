@@ -24,7 +24,7 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {

@@ -21,8 +21,8 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 
+#include "base/posix/mount_table.h"
 #include "fuse/mounting/fusermount.h"
-#include "fuse/mounting/mount_table.h"
 
 namespace reshardfs::testing_mount {
 

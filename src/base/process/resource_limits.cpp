@@ -13,6 +13,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/posix/read_write.h"
+
 namespace reshardfs {
 namespace {
 
@@ -40,13 +42,6 @@ class Limits {
   std::string text_;
 };
 
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 bool is_limit(const std::string& value) {
   // The first version of control groups has no word for "none", but a number near 2^63.
   constexpr std::size_t kDigitsOfNone = 19;
@@ -59,7 +54,7 @@ template <typename Visit>
 void for_each_group_limit(const fs::path& root, fs::path group, const std::string& file,
                           Visit&& visit) {
   for (group = group.relative_path();; group = group.parent_path()) {
-    const std::string value = first_line(root / group / file);
+    const std::string value = first_line_of(root / group / file);
     if (is_limit(value) && !visit(group, value)) return;
     if (group.empty()) return;
   }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/posix/mount_table.h"
 #include "base/rank_list.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
@@ -15,7 +16,6 @@
 #include "checkpoint/set_format.h"
 #include "cli/describe/near_strategies.h"
 #include "cli/describe/path_above.h"
-#include "fuse/mounting/mount_table.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/location.h"

@@ -18,11 +18,11 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
+#include "base/posix/file_lock.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "cache/block_cache.h"
-#include "cache/cache_lock.h"
-#include "storage/descriptor_pool.h"
 #include "storage/local/file_system_type.h"
 
 namespace reshardfs {

@@ -12,12 +12,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/posix/mount_table.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "cli/doctor/fstab_file.h"
 #include "cli/doctor/mount_checks.h"
 #include "cli/words/mount_helper.h"
-#include "fuse/mounting/mount_table.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"

@@ -5,9 +5,9 @@
 #include <optional>
 #include <sstream>
 
+#include "base/posix/mount_table.h"
 #include "base/text/near_name.h"
 #include "base/text/numbers.h"
-#include "fuse/mounting/mount_table.h"
 
 namespace reshardfs {
 namespace {

@@ -18,12 +18,13 @@
 
 #include <fmt/format.h>
 
+#include "base/posix/descriptor.h"
+#include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/served_tree.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 namespace {
@@ -62,16 +63,8 @@ fs::path find_program(const std::string& name, const std::string& path) {
   return {};
 }
 
-/// What a file of /proc or /sys has in its first line. Empty: there is no such file.
-std::string value_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::optional<std::uint64_t> number_in(const fs::path& path) {
-  return parse_number<std::uint64_t>(value_in(path));
+  return parse_number<std::uint64_t>(first_line_of(path));
 }
 
 /// Whether a configuration of libfuse has the word alone in a line.
@@ -106,9 +99,7 @@ std::optional<std::uint64_t> hard_limit(int resource) {
 
 Finding check_device(const fs::path& device) {
   Finding finding{.name = "fuse-device"};
-  const int fd = ::open(device.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd >= 0) {
-    ::close(fd);
+  if (const Descriptor opened(::open(device.c_str(), O_RDWR | O_CLOEXEC)); opened) {
     finding.message = device.string() + " can be opened";
     return finding;
   }
@@ -213,7 +204,7 @@ Finding check_passthrough(const std::string& release, bool is_root, bool needed)
 }
 
 Finding check_io_uring(const fs::path& parameter) {
-  const std::string value = value_in(parameter);
+  const std::string value = first_line_of(parameter);
   return skipped("io-uring", fmt::format("FUSE over io_uring is {}; reshardfs does not use it",
                                          value.empty()  ? "not in this kernel"
                                          : value == "Y" ? "on"

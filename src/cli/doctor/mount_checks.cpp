@@ -17,6 +17,7 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
@@ -31,7 +32,6 @@
 #include "cli/words/read_words.h"
 #include "cli/words/shared_words.h"
 #include "daemon/mount_tree.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/session.h"
 #include "storage/local/directory.h"

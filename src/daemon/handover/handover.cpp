@@ -17,8 +17,8 @@
 
 #include "base/json/json_value.h"
 #include "base/json/json_writer.h"
+#include "base/posix/descriptor_message.h"
 #include "base/process/resource_limits.h"
-#include "fuse/mounting/descriptor_message.h"
 
 namespace reshardfs {
 namespace {

@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
+#include "base/posix/descriptor.h"
 #include "daemon/handover/handover_options.h"
 #include "daemon/handover/handover_state.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/posix/mount_table.h"
 #include "base/process/mount_record.h"
 #include "daemon/handover/mounted_tree.h"
 #include "fuse/channel.h"
 #include "fuse/kernel_caches.h"
-#include "fuse/mounting/mount_table.h"
 
 namespace reshardfs {
 

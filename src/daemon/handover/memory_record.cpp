@@ -10,7 +10,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/read_fully.h"
+#include "base/posix/read_write.h"
 
 namespace reshardfs {
 namespace {
@@ -32,16 +32,9 @@ constexpr std::uint64_t kBytesOfText = kSecond << 1;
 constexpr std::uint64_t kOpenings = kBytesOfText << 1;
 constexpr std::size_t kOpeningsBytes = std::size_t{16} << 20;
 
-void write_at(int memory, std::uint64_t offset, const void* bytes, std::size_t size) {
-  const char* from = static_cast<const char*>(bytes);
-  while (size > 0) {
-    const ssize_t count = ::pwrite(memory, from, size, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) throw io_error("keep a text in memory", "", count < 0 ? errno : ENOSPC);
-    from += count;
-    offset += static_cast<std::uint64_t>(count);
-    size -= static_cast<std::size_t>(count);
-  }
+void write_at(int memory, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const int failed = write_fully(memory, offset, bytes);
+  if (failed != 0) throw io_error("keep a text in memory", "", failed);
 }
 
 /// Fewer bytes where the memory ends.
@@ -75,8 +68,8 @@ void MemoryRecord::write(std::string_view text, Text which) {
   const std::uint64_t begin = begin_of(which);
   const Where old = where_in(memory_.get(), begin);
   const Where fresh{old.offset == kFirst ? kSecond : kFirst, text.size()};
-  write_at(memory_.get(), begin + fresh.offset, text.data(), text.size());
-  write_at(memory_.get(), begin, &fresh, sizeof fresh);
+  write_at(memory_.get(), begin + fresh.offset, std::as_bytes(std::span(text)));
+  write_at(memory_.get(), begin, std::as_bytes(std::span(&fresh, 1)));
   // The old one's memory is given back where the kernel can.
   if (old.size == 0) return;
   static_cast<void>(::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/posix/descriptor.h"
 #include "fuse/opening_table.h"
-#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 

@@ -18,8 +18,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor_message.h"
 #include "base/process/no_signals.h"
-#include "fuse/mounting/descriptor_message.h"
 
 namespace reshardfs {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/posix/descriptor_message.h"
 #include "base/text/numbers.h"
-#include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
 namespace reshardfs {

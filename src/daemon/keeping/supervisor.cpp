@@ -16,13 +16,14 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor_message.h"
+#include "base/posix/mount_table.h"
 #include "base/process/resource_limits.h"
 #include "daemon/handover/handover.h"
 #include "daemon/handover/memory_record.h"
@@ -30,10 +31,8 @@
 #include "daemon/process/other_process.h"
 #include "daemon/process/signal_guard.h"
 #include "fuse/event_log.h"
-#include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 #include "fuse/mounting/fusermount.h"
-#include "fuse/mounting/mount_table.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {
@@ -47,18 +46,9 @@ constexpr std::size_t kMostWord = 256;
 constexpr const char* kKeep = "keep";
 constexpr const char* kRelease = "release";
 
-/// The children of this process, also those that it has inherited.
-std::vector<pid_t> children() {
-  const std::string own = std::to_string(::getpid());
-  std::ifstream list("/proc/self/task/" + own + "/children");
-  std::vector<pid_t> all;
-  for (pid_t child = 0; list >> child;) all.push_back(child);
-  return all;
-}
-
 void pass_on(int signal) noexcept {
   try {
-    for (const pid_t child : children()) ::kill(child, signal);
+    for (const pid_t child : children_of(::getpid())) ::kill(child, signal);
   } catch (const std::exception&) {
     // No memory: the signal is dropped, and its sender sees no effect.
   }
@@ -69,7 +59,7 @@ void pass_on(int signal) noexcept {
 bool offer(int signal, int value = 0) noexcept {
   bool taken = false;
   try {
-    for (const pid_t child : children()) {
+    for (const pid_t child : children_of(::getpid())) {
       if (!handles_signal(child, signal)) continue;
       taken = ::sigqueue(child, signal, {.sival_int = value}) == 0 || taken;
     }
@@ -134,7 +124,7 @@ class Reaper {
     told_to_end_ = true;
     told_.clear();
     try {
-      for (const pid_t child : children()) tell(child);
+      for (const pid_t child : children_of(::getpid())) tell(child);
     } catch (const std::exception&) {
       // No memory: the sender sees that nothing happens.
     }
@@ -145,7 +135,7 @@ class Reaper {
   void tell_inherited_to_end() noexcept {
     if (!told_to_end_) return;
     try {
-      for (const pid_t child : children()) {
+      for (const pid_t child : children_of(::getpid())) {
         const bool is_told = std::find(told_.begin(), told_.end(), child) != told_.end();
         if (!is_told && handles_signal(child, SIGTERM)) tell(child);
       }

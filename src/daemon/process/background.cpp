@@ -17,9 +17,12 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
+#include "base/posix/descriptor_message.h"
 #include "base/process/child_end.h"
 #include "base/process/resource_limits.h"
 #include "daemon/process/caller.h"
@@ -34,16 +37,16 @@ constexpr int kExitFailure = 3;
 void detach_from_caller() {
   ::setsid();
   if (::chdir("/") != 0) throw io_error("enter", "/", errno);
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) throw io_error("open", "/dev/null", errno);
+  Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) throw io_error("open", "/dev/null", errno);
   static_cast<void>(std::fflush(nullptr));
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
-  if (null > STDERR_FILENO) ::close(null);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), stream);
+  if (null.get() <= STDERR_FILENO) static_cast<void>(null.release());
 }
 
 namespace {
 
-[[noreturn]] void run_child(int parent,
+[[noreturn]] void run_child(Descriptor parent,
                             const std::function<int(const std::function<void()>&)>& work) {
   bool told = false;
   const auto ready = [&] {
@@ -52,9 +55,9 @@ namespace {
     detach_from_caller();
     // From here on the socket tells whether the parent is there.
     outlive_parent();
-    ::send(parent, "", 1, MSG_NOSIGNAL);
-    const bool heard = read_byte(parent);
-    ::close(parent);
+    ::send(parent.get(), "", 1, MSG_NOSIGNAL);
+    const bool heard = read_byte(parent.get());
+    parent = Descriptor();
     if (!heard) throw Error(ErrorKind::kIo, "the command ended before the mount was ready");
   };
   int exit_code = kExitFailure;
@@ -106,10 +109,7 @@ int exit_code_of(pid_t child) {
 
 int run_in_background(const std::function<int(const std::function<void()>& ready)>& work,
                       int listener) {
-  std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
-    throw io_error("make a socket pair", "", errno);
-  }
+  auto [own, its] = message_sockets();
   static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
@@ -118,13 +118,13 @@ int run_in_background(const std::function<int(const std::function<void()>& ready
   }
   if (child == 0) {
     end_with(parent);
-    ::close(sockets[0]);
-    run_child(sockets[1], work);
+    own = Descriptor();
+    run_child(std::move(its), work);
   }
-  ::close(sockets[1]);
-  const Outcome outcome = read_readiness(sockets[0], listener);
+  its = Descriptor();
+  const Outcome outcome = read_readiness(own.get(), listener);
   if (outcome == Outcome::kNobodyListens) ::kill(child, kCallerGoneSignal);
-  ::close(sockets[0]);
+  own = Descriptor();
   return outcome == Outcome::kReady ? 0 : exit_code_of(child);
 }
 

@@ -16,9 +16,9 @@
 
 #include <fmt/format.h>
 
-#include "base/process/write_all.h"
-#include "fuse/mounting/descriptor_message.h"
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
+#include "base/posix/descriptor_message.h"
+#include "base/posix/read_write.h"
 
 namespace reshardfs {
 namespace {

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
+#include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
@@ -19,21 +20,12 @@ namespace fs = std::filesystem;
 
 /// What /proc/PID/status says behind "NAME:" and the tab; empty if the process has ended.
 std::string status_of(pid_t process, const std::string& name) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":\t")) return line.substr(name.size() + 2);
-  }
-  return "";
-}
-
-/// Of all its threads.
-void add_children_of(pid_t process, std::vector<pid_t>& all) {
-  std::error_code failed;
-  fs::directory_iterator thread("/proc/" + std::to_string(process) + "/task", failed);
-  for (; !failed && thread != fs::directory_iterator(); thread.increment(failed)) {
-    std::ifstream list(thread->path() / "children");
-    for (pid_t child = 0; list >> child;) all.push_back(child);
-  }
+  const std::string text = "\n" + text_of_file("/proc/" + std::to_string(process) + "/status");
+  const std::string key = "\n" + name + ":\t";
+  const std::size_t at = text.find(key);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + key.size();
+  return text.substr(begin, text.find('\n', begin) - begin);
 }
 
 }  // namespace
@@ -56,10 +48,23 @@ bool has_process_ended(pid_t process) noexcept {
   }
 }
 
-std::vector<pid_t> descendants_of(pid_t process) {
+std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> all;
-  add_children_of(process, all);
-  for (std::size_t i = 0; i < all.size(); ++i) add_children_of(all[i], all);
+  std::error_code failed;
+  fs::directory_iterator thread("/proc/" + std::to_string(process) + "/task", failed);
+  for (; !failed && thread != fs::directory_iterator(); thread.increment(failed)) {
+    std::istringstream list(text_of_file(thread->path() / "children"));
+    for (pid_t child = 0; list >> child;) all.push_back(child);
+  }
+  return all;
+}
+
+std::vector<pid_t> descendants_of(pid_t process) {
+  std::vector<pid_t> all = children_of(process);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<pid_t> more = children_of(all[i]);
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
 }
 

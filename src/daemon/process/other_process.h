@@ -15,7 +15,10 @@ bool handles_signal(pid_t process, int signal) noexcept;
 /// Also true for a process that has ended but whose parent has not noticed yet.
 bool has_process_ended(pid_t process) noexcept;
 
-/// Its children, and theirs, as far as they can be seen. @throws std::bad_alloc
+/// Its children, also those that it has inherited, as far as they can be seen.
+/// @throws std::bad_alloc
+std::vector<pid_t> children_of(pid_t process);
+/// With theirs. @throws std::bad_alloc
 std::vector<pid_t> descendants_of(pid_t process);
 
 /// Whether the process may have a file open that this process has open under `descriptor`: compares

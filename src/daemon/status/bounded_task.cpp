@@ -19,8 +19,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/read_write.h"
 #include "base/process/resource_limits.h"
-#include "base/process/write_all.h"
 
 namespace reshardfs {
 namespace {
@@ -89,30 +89,22 @@ bool read_all(int pipe, BoundedTask::Clock::time_point deadline, std::string& by
 }  // namespace
 
 BoundedTask::BoundedTask(const std::function<TaskResult()>& work) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw io_error("make a pipe", "", errno);
+  Pipe pipe;
   child_ = ::fork();
   if (child_ < 0) {
-    const int error = errno;
-    for (const int end : ends) ::close(end);
-    throw io_error("start a process", "", error).hint(limit_hint(Resource::kThreads));
+    throw io_error("start a process", "", errno).hint(limit_hint(Resource::kThreads));
   }
-  if (child_ == 0) {
-    ::close(ends[0]);
-    run_child(ends[1], work);
-  }
-  ::close(ends[1]);
-  pipe_ = ends[0];
+  if (child_ == 0) run_child(pipe.writer.get(), work);
+  pipe_ = std::move(pipe.reader);
 }
 
 BoundedTask::BoundedTask(BoundedTask&& other) noexcept
     : child_(std::exchange(other.child_, -1)),
-      pipe_(std::exchange(other.pipe_, -1)),
+      pipe_(std::move(other.pipe_)),
       bytes_(std::move(other.bytes_)),
       has_ended_(other.has_ended_) {}
 
 BoundedTask::~BoundedTask() {
-  if (pipe_ >= 0) ::close(pipe_);
   if (child_ < 0) return;
   ::kill(child_, SIGKILL);
   // It may not die. Then the process that inherits it waits for it.
@@ -120,7 +112,7 @@ BoundedTask::~BoundedTask() {
 }
 
 std::optional<TaskResult> BoundedTask::wait_until(Clock::time_point deadline) {
-  has_ended_ = read_all(pipe_, deadline, bytes_);
+  has_ended_ = read_all(pipe_.get(), deadline, bytes_);
   TaskResult result;
   if (!has_ended_ || bytes_.size() < sizeof(result.error)) return {};
   ::waitpid(child_, nullptr, 0);  // it has closed its end, so it is ending

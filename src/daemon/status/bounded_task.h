@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "base/posix/descriptor.h"
+
 namespace reshardfs {
 
 /// What a task has come to: a text, or the error number that kept it from one.
@@ -38,7 +40,7 @@ class BoundedTask {
 
  private:
   pid_t child_ = -1;
-  int pipe_ = -1;
+  Descriptor pipe_;
   std::string bytes_;  ///< that have come so far
   bool has_ended_ = false;
 };

@@ -2,11 +2,12 @@
 #include "daemon/status/control_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
+
+#include "base/posix/descriptor.h"
+#include "base/posix/read_write.h"
 
 namespace reshardfs {
 namespace {
@@ -15,34 +16,20 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
 /// Another file system mounted under this name may contain links or a pipe.
-/// @return a descriptor, or -1 with errno.
-int open_control_file(const std::filesystem::path& mountpoint, const char* name) {
-  constexpr int kNoLink = O_NOFOLLOW | O_CLOEXEC;
+/// @return none, with errno, if it cannot be opened.
+Descriptor open_control_file(const std::filesystem::path& mountpoint, const char* name) {
   // O_PATH: to open a directory for reading would be a request that a mount's source has to answer.
-  const int directory = ::open((mountpoint / ".reshardfs").c_str(), O_PATH | O_DIRECTORY | kNoLink);
-  if (directory < 0) return -1;
-  const int file = ::openat(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | kNoLink);
-  const int failed = errno;
-  ::close(directory);
-  errno = failed;
-  return file;
+  const Descriptor directory =
+      open_in(AT_FDCWD, (mountpoint / ".reshardfs").c_str(), O_PATH | O_DIRECTORY);
+  return directory ? open_in(directory.get(), name, O_RDONLY) : Descriptor();
 }
 
 TaskResult read_once(const std::filesystem::path& mountpoint, const char* name) {
-  const int file = open_control_file(mountpoint, name);
-  if (file < 0) return {errno, ""};
+  const Descriptor file = open_control_file(mountpoint, name);
+  if (!file) return {errno, ""};
   TaskResult result;
-  // Its size is unknown before it is read.
-  std::array<char, 16 << 10> buffer{};
-  while (result.text.size() <= kMostBytes) {
-    const ssize_t count = ::read(file, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) result.error = errno;
-    if (count <= 0) break;
-    result.text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
+  result.error = read_to_end(file.get(), result.text, kMostBytes + 1);
   if (result.text.size() > kMostBytes) result = {EFBIG, ""};
-  ::close(file);
   return result;
 }
 

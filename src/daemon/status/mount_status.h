@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 
 namespace reshardfs {
 

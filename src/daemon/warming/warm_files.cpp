@@ -19,10 +19,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "daemon/warming/cached_bytes.h"
-#include "storage/descriptor_pool.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {

@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <exception>
+#include <span>
 
-#include "base/process/write_all.h"
+#include "base/posix/read_write.h"
 
 namespace reshardfs {
 namespace {
@@ -43,14 +43,9 @@ void CapturedStderr::restore() noexcept {
 std::string CapturedStderr::finish() {
   if (!former_) return "";
   restore();
-  std::string text;
-  std::array<char, 1024> buffer{};
-  while (text.size() < kMostBytes) {
-    const ssize_t count =
-        ::pread(text_.get(), buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
-    if (count <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
+  std::string text(kMostBytes, '\0');
+  const auto got = read_fully(text_.get(), 0, std::as_writable_bytes(std::span(text)));
+  text.resize(got.value_or(0));
   return text;
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 

@@ -20,9 +20,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor_message.h"
 #include "base/process/resource_limits.h"
 #include "fuse/event_log.h"
-#include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
 namespace reshardfs {

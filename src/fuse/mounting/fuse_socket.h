@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <string>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 

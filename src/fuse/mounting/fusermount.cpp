@@ -1,56 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/fusermount.h"
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
+#include "base/posix/read_write.h"
 #include "base/process/child_end.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr const char* kProgram = "fusermount3";
-
-class Pipe {
- public:
-  Pipe() {
-    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw io_error("make a pipe", "", errno);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  ~Pipe() {
-    ::close(ends_[0]);
-    close_write_end();
-  }
-
-  int write_end() const noexcept { return ends_[1]; }
-  void close_write_end() noexcept {
-    if (ends_[1] >= 0) ::close(ends_[1]);
-    ends_[1] = -1;
-  }
-
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 512> buffer{};
-    for (;;) {
-      const ssize_t count = ::read(ends_[0], buffer.data(), buffer.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return text;
-      text.append(buffer.data(), static_cast<std::size_t>(count));
-    }
-  }
-
- private:
-  std::array<int, 2> ends_ = {-1, -1};
-};
 
 /// @throws Error kIo
 pid_t spawn(const std::vector<std::string>& arguments, int standard_error) {
@@ -79,10 +44,10 @@ int exit_code_of(pid_t pid) {
 
 CommandResult run_fusermount(const std::vector<std::string>& arguments) {
   Pipe standard_error;
-  const pid_t pid = spawn(arguments, standard_error.write_end());
-  standard_error.close_write_end();
+  const pid_t pid = spawn(arguments, standard_error.writer.get());
+  standard_error.writer = Descriptor();
   CommandResult result;
-  result.messages = standard_error.read_all();
+  static_cast<void>(read_to_end(standard_error.reader.get(), result.messages));
   result.exit_code = exit_code_of(pid);
   return result;
 }

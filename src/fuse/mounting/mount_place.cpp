@@ -2,12 +2,10 @@
 #include "fuse/mounting/mount_place.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/file_lock.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
 namespace reshardfs {
@@ -24,7 +22,7 @@ MountPlace::MountPlace(const std::filesystem::path& mountpoint)
     : directory_(open_directory(mountpoint)) {
   // A directory that can be mounted on but not opened (mode 0311) is rare, and is not locked.
   if (directory_.get() < 0) return;
-  if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  if (try_lock(directory_.get()) != LockState::kHeldElsewhere) return;
   throw Error(ErrorKind::kUsage, "another process is mounting here right now")
       .in_file(mountpoint)
       .hint("mount once, or at another directory");

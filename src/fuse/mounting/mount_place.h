@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 

@@ -9,10 +9,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "base/text/shell_text.h"
 #include "base/text/url_path.h"
 #include "fuse/mounting/fuse_descriptor.h"
-#include "fuse/mounting/mount_table.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {

@@ -3,23 +3,17 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 #include <vector>
 
+#include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// A device number is free for the next mount as soon as the last place of one is gone.
 bool is_same(const MountEntry& entry, const MountEntry& unmounted) {
@@ -28,7 +22,7 @@ bool is_same(const MountEntry& entry, const MountEntry& unmounted) {
 }
 
 std::optional<MountEntry> find_in(const fs::path& process, const MountEntry& unmounted) {
-  for (MountEntry& entry : parse_mount_table(text_of(process / "mountinfo"))) {
+  for (MountEntry& entry : parse_mount_table(text_of_file(process / "mountinfo"))) {
     if (is_same(entry, unmounted)) return std::move(entry);
   }
   return {};
@@ -36,12 +30,6 @@ std::optional<MountEntry> find_in(const fs::path& process, const MountEntry& unm
 
 std::optional<pid_t> process_number(const fs::path& directory) {
   return parse_number<pid_t>(directory.filename().native());
-}
-
-std::string program_of(const fs::path& process) {
-  std::string name = text_of(process / "comm");
-  if (name.ends_with('\n')) name.pop_back();
-  return name;
 }
 
 /// One process of each mount namespace is looked at.
@@ -57,7 +45,7 @@ std::optional<SurvivingMount> find_elsewhere(const MountEntry& unmounted) {
     const auto found = find_in(entry.path(), unmounted);
     if (!found) continue;
     const fs::path below_root = fs::path(found->mountpoint).relative_path();
-    return SurvivingMount{found->mountpoint, *number, program_of(entry.path()),
+    return SurvivingMount{found->mountpoint, *number, first_line_of(entry.path() / "comm"),
                           entry.path() / "root" / below_root};
   }
   return {};
@@ -81,7 +69,7 @@ std::optional<SurvivingMount> surviving_mount(const MountEntry& unmounted) noexc
     }
     if (auto elsewhere = find_elsewhere(unmounted)) return elsewhere;
     // The device may be another mount's by now, which is here then.
-    const std::vector<MountEntry> now = parse_mount_table(text_of("/proc/self/mountinfo"));
+    const std::vector<MountEntry> now = parse_mount_table(text_of_file("/proc/self/mountinfo"));
     const bool reused = std::any_of(now.begin(), now.end(), [&](const MountEntry& entry) {
       return entry.device == unmounted.device;
     });

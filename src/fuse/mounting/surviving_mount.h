@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 
 namespace reshardfs {
 

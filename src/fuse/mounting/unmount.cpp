@@ -12,11 +12,11 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/mount_table.h"
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
 #include "base/text/shell_text.h"
 #include "fuse/mounting/fusermount.h"
-#include "fuse/mounting/mount_table.h"
 
 namespace reshardfs {
 namespace {

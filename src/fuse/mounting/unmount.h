@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 
 namespace reshardfs {
 

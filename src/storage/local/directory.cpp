@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,16 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/directory_stream.h"
+#include "base/posix/file_times.h"
 #include "storage/backend.h"
 #include "storage/byte_source.h"
 #include "storage/inputs.h"
-#include "storage/local/file_times.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 #include "storage/small_file.h"
@@ -26,23 +25,15 @@
 namespace reshardfs {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
-
 DirectoryStream open_below(const LinklessTree& tree, const std::filesystem::path& path) {
-  const int fd = tree.open(path, O_RDONLY | O_DIRECTORY);
-  if (fd < 0) throw linkless_error("open directory", path, errno);
-  DirectoryStream stream(::fdopendir(fd));
-  if (stream) return stream;
-  const Error error = io_error("open directory", path.string(), errno);
-  ::close(fd);
-  throw error;
+  DirectoryStream stream(Descriptor(tree.open(path, O_RDONLY | O_DIRECTORY)));
+  if (!stream) throw linkless_error("open directory", path, errno);
+  return stream;
 }
 
 DirectoryStream open_directory(const std::filesystem::path& path) {
-  DirectoryStream stream(::opendir(path.c_str()));
+  DirectoryStream stream(
+      Descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC)));
   if (stream) return stream;
   switch (errno) {
     case ENOENT:
@@ -54,35 +45,29 @@ DirectoryStream open_directory(const std::filesystem::path& path) {
   }
 }
 
-DirectoryEntry describe(DIR* directory, const dirent& found) {
+DirectoryEntry describe(int directory, const dirent& found) {
   DirectoryEntry entry{found.d_name, found.d_type == DT_DIR, found.d_type == DT_REG,
                        found.d_type == DT_LNK};
   if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
     struct stat status {};
     // A link that leads nowhere stays neither: whoever needs the entry gets the error on opening.
-    if (::fstatat(::dirfd(directory), found.d_name, &status, 0) == 0) {
+    if (::fstatat(directory, found.d_name, &status, 0) == 0) {
       entry.is_directory = S_ISDIR(status.st_mode);
       entry.is_regular = S_ISREG(status.st_mode);
     }
     if (found.d_type == DT_UNKNOWN) {
-      entry.is_link =
-          ::fstatat(::dirfd(directory), found.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-          S_ISLNK(status.st_mode);
+      entry.is_link = ::fstatat(directory, found.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                      S_ISLNK(status.st_mode);
     }
   }
   return entry;
 }
 
 /// Sorted by name.
-std::vector<DirectoryEntry> entries_of(const DirectoryStream& stream,
-                                       const std::filesystem::path& path) {
+std::vector<DirectoryEntry> entries_of(DirectoryStream stream, const std::filesystem::path& path) {
   std::vector<DirectoryEntry> entries;
-  while (true) {
-    errno = 0;  // the only way to tell the end from an error
-    const dirent* found = ::readdir(stream.get());
-    if (found == nullptr) break;
-    const std::string_view name = found->d_name;
-    if (name != "." && name != "..") entries.push_back(describe(stream.get(), *found));
+  while (const dirent* found = stream.next()) {
+    entries.push_back(describe(stream.descriptor(), *found));
   }
   if (errno != 0) throw io_error("list directory", path.string(), errno);
   std::sort(entries.begin(), entries.end(),

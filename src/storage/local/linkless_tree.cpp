@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "base/text/file_name.h"
 #include "storage/location.h"
@@ -28,23 +29,20 @@ int open_by_kernel(int directory, const std::filesystem::path& path, int flags) 
   }
 }
 
-/// @return -1 with errno if it is none: ELOOP for a link.
-int enter(int directory, const std::filesystem::path& name) {
+/// @return none, with errno, if it is no directory: ELOOP for a link.
+Descriptor enter(int directory, const std::filesystem::path& name) {
   // What is opened like this may be a link, and then it is the link itself.
-  const int fd = ::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return fd;
-  struct stat found {};
-  const int failed = ::fstat(fd, &found) != 0 ? errno : 0;
-  if (failed == 0 && S_ISDIR(found.st_mode)) return fd;
-  ::close(fd);
-  errno = failed != 0 ? failed : S_ISLNK(found.st_mode) ? ELOOP : ENOTDIR;
-  return -1;
+  Descriptor opened(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const auto found = opened ? opened.status() : std::nullopt;
+  if (!found || S_ISDIR(found->st_mode)) return found ? std::move(opened) : Descriptor();
+  errno = S_ISLNK(found->st_mode) ? ELOOP : ENOTDIR;
+  return Descriptor();
 }
 
 /// Each directory is held open while the next name is looked up in it.
 int open_step_by_step(int root, const std::filesystem::path& path, int flags) {
-  std::optional<Descriptor> held;
-  const auto here = [&] { return held ? held->get() : root; };
+  Descriptor held;
+  const auto here = [&] { return held ? held.get() : root; };
   for (auto name = path.begin(); name != path.end(); ++name) {
     if (*name == ".." || name->is_absolute()) {
       errno = EXDEV;
@@ -54,9 +52,8 @@ int open_step_by_step(int root, const std::filesystem::path& path, int flags) {
     if (last && (flags & O_DIRECTORY) == 0) {
       return ::openat(here(), name->c_str(), flags | O_NOFOLLOW);
     }
-    const int fd = enter(here(), *name);
-    if (fd < 0) return fd;
-    held.emplace(fd);
+    held = enter(here(), *name);
+    if (!held) return -1;
   }
   return ::openat(here(), ".", flags);
 }
@@ -117,10 +114,9 @@ bool LinklessTree::examine(const std::filesystem::path& path, struct stat& out) 
     if (below == "..") errno = EXDEV;
     return below != ".." && ::fstatat(root_.get(), below.c_str(), &out, AT_SYMLINK_NOFOLLOW) == 0;
   }
-  const int fd = open(root_path_ / above, O_PATH | O_DIRECTORY);
-  if (fd < 0) return false;
-  const Descriptor directory(fd);
-  return ::fstatat(fd, below.filename().c_str(), &out, AT_SYMLINK_NOFOLLOW) == 0;
+  const Descriptor directory(open(root_path_ / above, O_PATH | O_DIRECTORY));
+  return directory &&
+         ::fstatat(directory.get(), below.filename().c_str(), &out, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 Error link_refused(const std::filesystem::path& link) {

@@ -12,12 +12,12 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/file_times.h"
 #include "base/process/counters.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
 #include "storage/file_version.h"
 #include "storage/local/file_system_type.h"
-#include "storage/local/file_times.h"
 #include "storage/local/kept_maps.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/local/local_identity.h"

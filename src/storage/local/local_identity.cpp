@@ -7,12 +7,12 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "base/posix/file_times.h"
+#include "base/posix/mount_table.h"
+#include "base/posix/read_write.h"
 #include "storage/local/file_system_type.h"
-#include "storage/local/file_times.h"
 
 namespace reshardfs {
 namespace {
@@ -25,22 +25,8 @@ constexpr std::int64_t kCoarsestTick = 2'000'000'000;
 std::string mount_source(dev_t device) {
   const std::string wanted =
       std::to_string(::major(device)) + ":" + std::to_string(::minor(device));
-  std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-    std::istringstream words(line);
-    std::string id;
-    std::string parent;
-    std::string number;
-    words >> id >> parent >> number;
-    if (number != wanted) continue;
-    const std::size_t rest = line.find(" - ");
-    if (rest == std::string::npos) continue;
-    std::istringstream tail(line.substr(rest + 3));
-    std::string type;
-    std::string source;
-    tail >> type >> source;
-    return type.append(" ").append(source);
+  for (const MountEntry& mount : parse_mount_table(text_of_file("/proc/self/mountinfo"))) {
+    if (mount.device == wanted) return mount.type + " " + mount.source;
   }
   return {};
 }

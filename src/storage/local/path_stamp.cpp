@@ -11,9 +11,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/file_times.h"
 #include "base/sha256.h"
 #include "storage/local/directory.h"
-#include "storage/local/file_times.h"
 
 namespace reshardfs {
 namespace {

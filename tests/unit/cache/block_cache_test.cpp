@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cache/open_file.h"
+#include "base/posix/descriptor.h"
 #include "cache_files.h"
 #include "support/errors.h"
 
@@ -183,7 +183,7 @@ TEST(BlockCache, DropsWhatItCannotWriteInTime) {
   const CacheInDirectory files(512 << 20);
   files.put("a", 0);
   // Whoever has the lock keeps the writer from going on.
-  const OpenFile held(::open((files.own() / "held").c_str(), O_RDWR | O_CLOEXEC));
+  const Descriptor held(::open((files.own() / "held").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   const Contents bytes(kBlock);
   for (std::uint64_t i = 0; i < 100; ++i) files.cache->write(ObjectKey("b"), i, bytes);
@@ -193,8 +193,8 @@ TEST(BlockCache, DropsWhatItCannotWriteInTime) {
 
 TEST(BlockCache, EndsThoughSomebodyHasItsLocks) {
   CacheInDirectory files;
-  const OpenFile held(::open((files.own() / "held").c_str(), O_RDWR | O_CLOEXEC));
-  const OpenFile sweep(::open((files.own() / "sweep").c_str(), O_RDWR | O_CLOEXEC));
+  const Descriptor held(::open((files.own() / "held").c_str(), O_RDWR | O_CLOEXEC));
+  const Descriptor sweep(::open((files.own() / "sweep").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   ASSERT_EQ(::flock(sweep.get(), LOCK_EX), 0);
   files.cache->write(ObjectKey("b"), 1, Contents(kBlock));

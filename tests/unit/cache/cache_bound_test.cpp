@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/posix/descriptor.h"
 #include "base/process/fault_report.h"
 #include "cache/block_cache.h"
-#include "cache/open_file.h"
 #include "cache_files.h"
 
 namespace reshardfs {
@@ -160,7 +160,7 @@ TEST(CacheBound, WhatKilledWritersLeaveIsRemoved) {
   };
   const fs::path killed = leave("0123456789abcdef");
   const fs::path alive = leave("fedcba9876543210");
-  const OpenFile writer(::open(alive.c_str(), O_RDWR | O_CLOEXEC));
+  const Descriptor writer(::open(alive.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(writer.get(), LOCK_EX), 0);
   // Neither was counted.
   fs::remove(files.own() / "held");
@@ -243,7 +243,7 @@ TEST(CacheBound, ADiskThatOthersHaveFilled) {
   if (!small.is_mounted()) GTEST_SKIP() << "mounting is not permitted";
   files.cache = BlockCache::open({files.dir.path() / "small", 1 << 30});
   std::string all(24 << 20, 'x');
-  const OpenFile file(
+  const Descriptor file(
       ::open((files.dir.path() / "small" / "full").c_str(), O_RDWR | O_CREAT, 0600));
   while (::write(file.get(), all.data(), all.size()) > 0) {
   }

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/posix/file_lock.h"
 #include "cache/cache_directory.h"
-#include "cache/cache_lock.h"
 #include "cache/record.h"
 #include "cache/sweep.h"
 #include "support/temp_dir.h"
@@ -21,8 +21,8 @@ namespace {
 
 using test::TempDir;
 
-OpenFile open_ledger(const std::filesystem::path& path) {
-  return OpenFile(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+Descriptor open_ledger(const std::filesystem::path& path) {
+  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 }
 
 TEST(Ledger, KnowsNothingAtFirst) {
@@ -46,7 +46,7 @@ TEST(Ledger, DoesNotTrustWhatAnotherRunOfTheMachineWrote) {
   const TempDir dir;
   const auto path = dir.path() / "held";
   ASSERT_EQ(Ledger(open_ledger(path)).write({true, 1, 2, 3}), 0);
-  const OpenFile file = open_ledger(path);
+  const Descriptor file = open_ledger(path);
   // The second word, which stands for the run, with the right sum.
   std::vector<std::uint64_t> words(7);
   ASSERT_EQ(::pread(file.get(), words.data(), 56, 0), 56);
@@ -71,28 +71,28 @@ TEST(Ledger, CountsWholePages) {
   EXPECT_EQ(occupied(4097), 8192U);
 }
 
-TEST(CacheLock, ExcludesWhoeverElseOpensTheFile) {
+TEST(FileLock, ExcludesWhoeverElseOpensTheFile) {
   const TempDir dir;
-  const OpenFile one = open_ledger(dir.path() / "held");
-  const OpenFile other = open_ledger(dir.path() / "held");
+  const Descriptor one = open_ledger(dir.path() / "held");
+  const Descriptor other = open_ledger(dir.path() / "held");
   const std::stop_token never;
   {
-    const auto lock = CacheLock::take(one.get(), std::chrono::seconds(1), never);
+    const auto lock = FileLock::take(one.get(), std::chrono::seconds(1), never);
     ASSERT_TRUE(lock);
-    EXPECT_FALSE(CacheLock::take(other.get(), std::chrono::milliseconds(3), never));
+    EXPECT_FALSE(FileLock::take(other.get(), std::chrono::milliseconds(3), never));
   }
-  EXPECT_TRUE(CacheLock::take(other.get(), std::chrono::milliseconds(0), never));
+  EXPECT_TRUE(FileLock::take(other.get(), std::chrono::milliseconds(0), never));
 }
 
-TEST(CacheLock, IsNotWaitedForWhenAllEnds) {
+TEST(FileLock, IsNotWaitedForWhenAllEnds) {
   const TempDir dir;
-  const OpenFile one = open_ledger(dir.path() / "held");
-  const OpenFile other = open_ledger(dir.path() / "held");
+  const Descriptor one = open_ledger(dir.path() / "held");
+  const Descriptor other = open_ledger(dir.path() / "held");
   std::stop_source stop;
   stop.request_stop();
-  const auto lock = CacheLock::take(one.get(), std::chrono::hours(1), stop.get_token());
+  const auto lock = FileLock::take(one.get(), std::chrono::hours(1), stop.get_token());
   ASSERT_TRUE(lock);
-  EXPECT_FALSE(CacheLock::take(other.get(), std::chrono::hours(1), stop.get_token()));
+  EXPECT_FALSE(FileLock::take(other.get(), std::chrono::hours(1), stop.get_token()));
 }
 
 /// Of a record that has its name, but is not counted.
@@ -144,8 +144,8 @@ TEST(Sweep, RefusesToCountWithoutTheLock) {
   const TempDir dir;
   CacheDirectory directory(dir.path());
   std::stop_source stop;
-  const OpenFile other = open_ledger(directory.path() / CacheDirectory::kLedger);
-  const auto lock = CacheLock::take(other.get(), std::chrono::seconds(1), stop.get_token());
+  const Descriptor other = open_ledger(directory.path() / CacheDirectory::kLedger);
+  const auto lock = FileLock::take(other.get(), std::chrono::seconds(1), stop.get_token());
   ASSERT_TRUE(lock);
   stop.request_stop();
   EXPECT_EQ(sweep(directory, 0, stop.get_token()).error, ETIMEDOUT);

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 namespace {

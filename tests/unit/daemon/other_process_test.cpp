@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 namespace {

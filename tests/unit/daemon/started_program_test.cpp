@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/posix/descriptor_message.h"
 #include "daemon/handover/handover.h"
-#include "fuse/mounting/descriptor_message.h"
 
 namespace reshardfs {
 namespace {

@@ -205,8 +205,8 @@ TEST_F(ShareManifest, KeepsAnExportOfAllFilesAway) {
   const Folder folder = Folder::open(directory_.path());
   const auto whole = folder.open_file(Manifest::kName, O_RDONLY);
   ASSERT_TRUE(whole);
-  EXPECT_FALSE(try_lock(whole->get(), Lock::kExclusive));
-  EXPECT_TRUE(try_lock(whole->get(), Lock::kShared));
+  EXPECT_EQ(try_lock(whole.get()), LockState::kHeldElsewhere);
+  EXPECT_EQ(try_lock(whole.get(), LockMode::kShared), LockState::kTaken);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace reshardfs::test {
 
 /// A directory as shares of an export see it, each of which is alone with its manifest.
 inline FolderTarget target_of(const TempDir& directory) {
-  return {directory.path(), "s3://elsewhere/source", Lock::kShared};
+  return {directory.path(), "s3://elsewhere/source", LockMode::kShared};
 }
 
 }  // namespace reshardfs::test

@@ -12,10 +12,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/posix/open_file_limit.h"
 #include "base/process/counters.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/local/open_file_limit.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 

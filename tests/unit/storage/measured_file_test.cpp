@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/posix/descriptor.h"
 #include "blocking_source.h"
-#include "storage/descriptor_pool.h"
 #include "storage/remote/cached_fetcher.h"
 #include "storage/source_use.h"
 #include "support/errors.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/local/open_file_limit.h"
+#include "base/posix/open_file_limit.h"
 
 #include <sys/resource.h>
 

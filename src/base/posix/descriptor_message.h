@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/descriptor_pool.h"
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/read_write.h"
 #include "base/text/file_name.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr const char* kTable = "/proc/self/mountinfo";
+constexpr const char* kMountTable = "/proc/self/mountinfo";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -49,9 +48,8 @@ std::optional<MountEntry> parse_line(std::string_view line) {
 
 /// @throws Error kIo
 std::vector<MountEntry> read_mount_table() {
-  std::ifstream file(kTable);
-  if (!file) throw io_error("read the list of mounts", kTable, errno);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string text = text_of_file(kMountTable);  // which has at least the root's line
+  if (text.empty()) throw io_error("read the list of mounts", kMountTable, errno);
   return parse_mount_table(text);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/mount_table.h"
+#include "base/posix/mount_table.h"
 
 #include <gtest/gtest.h>
 

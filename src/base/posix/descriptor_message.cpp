@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/descriptor_message.h"
+#include "base/posix/descriptor_message.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/descriptor_message.h"
+#include "base/posix/descriptor_message.h"
 
 #include <gtest/gtest.h>
 
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMost = 100;
+constexpr std::size_t kMostText = 100;
 
 TEST(DescriptorMessage, ComesBeforeTheEnd) {
   auto [own, other] = message_sockets();
-  EXPECT_FALSE(receive_message(own.get(), kMost));
+  EXPECT_FALSE(receive_message(own.get(), kMostText));
   ASSERT_EQ(send_message(other.get(), "a reason", {}), 0);
   other = Descriptor(-1);
-  EXPECT_EQ(receive_message(own.get(), kMost)->text, "a reason");
-  EXPECT_TRUE(receive_message(own.get(), kMost)->is_end);
+  EXPECT_EQ(receive_message(own.get(), kMostText)->text, "a reason");
+  EXPECT_TRUE(receive_message(own.get(), kMostText)->is_end);
 }
 
 /// The kernel reports a connection reset then, ahead of what was sent.
@@ -23,11 +23,11 @@ TEST(DescriptorMessage, ComesBeforeTheEndOfOneThatHasNotReadAll) {
   ASSERT_EQ(send_message(own.get(), "an offer", {}), 0);
   ASSERT_EQ(send_message(other.get(), "a reason", {}), 0);
   other = Descriptor(-1);
-  const auto reason = receive_message(own.get(), kMost);
+  const auto reason = receive_message(own.get(), kMostText);
   ASSERT_TRUE(reason);
   EXPECT_FALSE(reason->is_end);
   EXPECT_EQ(reason->text, "a reason");
-  EXPECT_TRUE(receive_message(own.get(), kMost)->is_end);
+  EXPECT_TRUE(receive_message(own.get(), kMostText)->is_end);
 }
 
 }  // namespace
