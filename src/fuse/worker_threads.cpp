@@ -227,8 +227,14 @@ bool WorkerThreads::stop(std::chrono::milliseconds limit,
     if (Clock::now() >= deadline) break;
   }
   if (running_ > 0) return false;
-  for (Thread& thread : threads_) thread.thread.join();
-  threads_.clear();
+  // Out of the list first: kick_idle(), which the storage queue calls, must find none that has been
+  // joined. Without the lock: a thread may still want it at its end.
+  std::list<Thread> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending.swap(threads_);
+  }
+  for (Thread& thread : ending) thread.thread.join();
   return true;
 }
 
