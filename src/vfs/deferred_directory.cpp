@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/deferred_directory.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text/name_order.h"
@@ -51,6 +52,17 @@ void DeferredDirectory::learn(DeferredFiles::Tell check) {
     known_.sum += sum_of(node, /*is_file=*/true, scratch);
     add_saturated(known_.bytes, size);
   });
+}
+
+void DeferredDirectory::settle() {
+  const std::vector<InodeNumber> numbers = std::exchange(known_.numbers, {});
+  halves_.reserve(numbers.size());
+  for (const InodeNumber number : numbers) halves_.push_back(static_cast<std::uint32_t>(number));
+  std::sort(halves_.begin(), halves_.end());
+}
+
+bool DeferredDirectory::may_have(InodeNumber number) const noexcept {
+  return std::binary_search(halves_.begin(), halves_.end(), static_cast<std::uint32_t>(number));
 }
 
 void DeferredDirectory::set_node(const Node& node) noexcept {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/deferred_files.h"
@@ -35,8 +34,12 @@ class DeferredDirectory {
   /// Before all that follows. @param check is told of each file first. @throws what it throws, and
   /// as DeferredFiles::tell()
   void learn(DeferredFiles::Tell check);
-  const Known& known() const& noexcept { return known_; }
-  Known known() && noexcept { return std::exchange(known_, {}); }
+  const Known& known() const noexcept { return known_; }
+  /// The end of learning: of the numbers only what may_have() needs is kept. @throws std::bad_alloc
+  void settle();
+  /// False for nearly all numbers that no file of it has; true for those of its files. After
+  /// settle().
+  bool may_have(InodeNumber number) const noexcept;
 
   /// The directory's node without its files, as it is in the tree; the tree owns its name.
   void set_node(const Node& node) noexcept;
@@ -57,6 +60,7 @@ class DeferredDirectory {
   const std::shared_ptr<const DeferredFiles> files_;
   const PathNumbering numbering_;
   Known known_;
+  std::vector<std::uint32_t> halves_;  ///< the lower ones of the files' numbers, sorted
   Node node_;
 
   mutable RetryOnce once_;  ///< guards tree_

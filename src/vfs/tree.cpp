@@ -29,6 +29,7 @@ const Node* Tree::find(InodeNumber inode) const noexcept {
     return node;
   }
   for (const auto& directory : deferred_) {
+    if (!directory->may_have(inode)) continue;
     try {
       if (const Node* node = directory->tree().own(inode)) return node;
     } catch (const std::exception&) {

@@ -95,8 +95,9 @@ struct Node {
 
 class Tree {
  public:
-  /// The node, or nullptr. O(log n). A number that is none of the nodes' makes those of deferred
-  /// directories. Without memory for them it is nullptr, too.
+  /// The node, or nullptr. O(log n). The number of a file in a deferred directory, which a process
+  /// before this one has told the kernel, makes the nodes of that directory. Without memory for
+  /// them it is nullptr, too.
   const Node* find(InodeNumber inode) const noexcept;
   /// The same; a deferred directory gets its children. @throws std::bad_alloc
   const Node* open(InodeNumber inode) const;

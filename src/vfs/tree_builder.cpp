@@ -198,10 +198,11 @@ void TreeBuilder::attach_deferred(Tree& tree) {
     const Node* const node = tree.own(numbering_.number(directory->path(), false, 0));
     tree.nodes_[static_cast<std::size_t>(node - tree.nodes_.data())].deferred = true;
     directory->set_node(*node);
-    const DeferredDirectory::Known known = std::move(*directory).known();
+    const DeferredDirectory::Known& known = directory->known();
     tree.node_count_ += known.numbers.size();
     add_saturated(tree.total_bytes_, known.bytes);
     tree.deferred_sum_ += known.sum;
+    directory->settle();
     tree.deferred_.push_back(std::move(directory));
   }
 }

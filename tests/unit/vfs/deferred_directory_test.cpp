@@ -140,13 +140,30 @@ TEST(DeferredDirectory, IsMadeForANumberThatAnotherProcessHasTold) {
   EXPECT_EQ(tree.path(node->inode), "merged/params/b.npy");
 }
 
+TEST(DeferredDirectory, IsNotMadeForANumberThatNoneOfItsFilesHas) {
+  const auto older = std::make_shared<GivenFiles>(kFiles);
+  const auto newer = std::make_shared<GivenFiles>(kFiles);
+  const auto first = std::make_shared<const Tree>(deferred(TreeBuilder(1), older));
+  const auto second = std::make_shared<const Tree>(deferred(TreeBuilder(2), newer));
+  const Tree both = Tree::with_former({second, first});
+  for (const InodeNumber unknown : {InodeNumber{0}, InodeNumber{2}, ~InodeNumber{0}}) {
+    EXPECT_EQ(both.find(unknown), nullptr);
+  }
+  EXPECT_EQ(newer->made + older->made, 0);
+  const Tree told = eager(TreeBuilder(1), kFiles);
+  EXPECT_NE(both.find(resolve(told, {"merged", "params", "b.npy"})->inode), nullptr);
+  EXPECT_EQ(newer->made, 0);
+  EXPECT_EQ(older->made, 1);
+}
+
 TEST(DeferredDirectory, IsTriedAgainWhereThereWasNoMemory) {
   const auto files = std::make_shared<GivenFiles>(kFiles);
   files->fails = 2;
   const Tree tree = deferred(TreeBuilder(), files);
   const InodeNumber inode = params_of(tree).inode;
   EXPECT_THROW(static_cast<void>(tree.open(inode)), std::bad_alloc);
-  EXPECT_EQ(tree.find(12345), nullptr);
+  const Tree told = eager(TreeBuilder(), kFiles);
+  EXPECT_EQ(tree.find(resolve(told, {"merged", "params", "b.npy"})->inode), nullptr);
   EXPECT_EQ(tree.open(inode)->children.size(), kFiles.size());
 }
 
