@@ -2,6 +2,7 @@
 #include "fuse/opening_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 
 namespace reshardfs {
@@ -23,6 +24,24 @@ bool holds_something(OpeningHandle handle) noexcept {
 
 // The first entry holds no opening, but in its handle how many entries were ever used: what is
 // beyond them is not looked at, so that it never becomes memory.
+//
+// A process may be killed between any two stores. So they reach the memory in an order in which no
+// prefix of them is an opening that there never was: the tree, which makes an entry one, comes
+// last.
+
+namespace {
+
+using Shared = std::atomic_ref<std::uint64_t>;
+
+void store(std::uint64_t& place, std::uint64_t value) noexcept {
+  Shared(place).store(value, std::memory_order_release);
+}
+
+std::uint64_t load(std::uint64_t& place) noexcept {
+  return Shared(place).load(std::memory_order_acquire);
+}
+
+}  // namespace
 
 OpeningTable::OpeningTable(std::span<Entry> entries) : entries_(entries) {
   reread();
@@ -33,25 +52,34 @@ void OpeningTable::reread() {
   by_handle_.clear();
   free_.clear();
   if (entries_.empty()) return;
-  const std::size_t used = std::min<std::uint64_t>(entries_.front().handle, entries_.size() - 1);
+  const std::size_t used =
+      std::min<std::uint64_t>(load(entries_.front().handle), entries_.size() - 1);
+  free_.reserve(used);
   for (std::size_t i = used; i > 0; --i) {
-    const Entry& entry = entries_[i];
-    if (entry.tree_plus_1 == 0) {
+    Entry& entry = entries_[i];
+    const std::uint64_t tree_plus_1 = load(entry.tree_plus_1);
+    if (tree_plus_1 == 0) {
       free_.push_back(i);
     } else {
-      by_handle_[entry.handle] = {i, entry.tree_plus_1 - 1};
+      by_handle_[load(entry.handle)] = {i, tree_plus_1 - 1};
     }
   }
 }
 
-std::optional<std::size_t> OpeningTable::take_entry() noexcept {
+/// @throws std::bad_alloc
+std::optional<std::size_t> OpeningTable::take_entry() {
   if (!free_.empty()) {
     const std::size_t entry = free_.back();
     free_.pop_back();
     return entry;
   }
-  if (entries_.empty() || entries_.front().handle + 1 >= entries_.size()) return std::nullopt;
-  return ++entries_.front().handle;
+  const std::uint64_t used = entries_.empty() ? 0 : load(entries_.front().handle);
+  if (used + 1 >= entries_.size()) return std::nullopt;
+  // So that there is room for it when it is given back.
+  constexpr std::size_t kLeast = 64;
+  if (free_.capacity() <= used) free_.reserve(std::max(kLeast, 2 * free_.capacity()));
+  store(entries_.front().handle, used + 1);
+  return used + 1;
 }
 
 bool OpeningTable::add(OpeningHandle handle, std::uint64_t tree) noexcept {
@@ -59,13 +87,15 @@ bool OpeningTable::add(OpeningHandle handle, std::uint64_t tree) noexcept {
   try {
     const auto [it, is_new] = by_handle_.try_emplace(handle);
     if (!is_new) return false;
-    it->second = {take_entry(), tree};
+    it->second.tree = tree;
+    it->second.entry = take_entry();
     if (!it->second.entry) return true;
     Entry& entry = entries_[*it->second.entry];
-    entry.handle = handle;
-    entry.tree_plus_1 = tree + 1;
+    store(entry.handle, handle);
+    store(entry.tree_plus_1, tree + 1);
   } catch (const std::exception&) {
-    // No memory to know of it: its tree may be dropped before it is closed.
+    // No memory to know of it, or to tell another process: its tree may be dropped before it is
+    // closed.
   }
   return true;
 }
@@ -77,12 +107,8 @@ std::optional<std::uint64_t> OpeningTable::remove(OpeningHandle handle) noexcept
   const Place place = it->second;
   by_handle_.erase(it);
   if (!place.entry) return place.tree;
-  entries_[*place.entry].tree_plus_1 = 0;
-  try {
-    free_.push_back(*place.entry);
-  } catch (const std::exception&) {
-    // It is not used again.
-  }
+  store(entries_[*place.entry].tree_plus_1, 0);
+  free_.push_back(*place.entry);  // has room for all that were ever used
   return place.tree;
 }
 

@@ -58,7 +58,7 @@ class OpeningTable {
     std::uint64_t tree = 0;
   };
 
-  std::optional<std::size_t> take_entry() noexcept;
+  std::optional<std::size_t> take_entry();
 
   const std::span<Entry> entries_;
   mutable std::mutex mutex_;

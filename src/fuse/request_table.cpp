@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -34,9 +35,13 @@ fuse_in_header header_in(const char* slot) noexcept {
   return header;
 }
 
+/// A number in the memory, which another process reads if this one is killed after any store.
+std::atomic_ref<std::uint32_t> shared_number(char* place) noexcept {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(place));
+}
+
 void clear_length(char* slot) noexcept {
-  constexpr std::uint32_t kNothing = 0;
-  std::memcpy(slot + offsetof(fuse_in_header, len), &kNothing, sizeof kNothing);
+  shared_number(slot + offsetof(fuse_in_header, len)).store(0, std::memory_order_release);
 }
 
 bool has_answer(std::uint32_t opcode) noexcept {
@@ -103,13 +108,27 @@ std::optional<RequestTable::Slot> RequestTable::take_slot() noexcept {
 }
 
 RequestTable::Slot RequestTable::highest() const noexcept {
-  Slot slot = 0;
-  std::memcpy(&slot, slots_, sizeof slot);
-  return slot;
+  return shared_number(slots_).load(std::memory_order_acquire);
 }
 
 void RequestTable::raise_highest(Slot slot) noexcept {
-  std::memcpy(slots_, &slot, sizeof slot);
+  shared_number(slots_).store(slot, std::memory_order_release);
+}
+
+void RequestTable::put_in_chain(Slot slot) noexcept {
+  Slot& first = chain_of(header_in(bytes_of(slot)).unique);
+  next_[slot] = first;
+  first = slot;
+}
+
+std::optional<RequestTable::Slot> RequestTable::take_from_chain(std::uint64_t unique) noexcept {
+  for (Slot* at = &chain_of(unique); *at != 0; at = &next_[*at]) {
+    const Slot slot = *at;
+    if (header_in(bytes_of(slot)).unique != unique) continue;
+    *at = next_[slot];
+    return slot;
+  }
+  return std::nullopt;
 }
 
 void RequestTable::give_back(std::optional<Slot> slot) noexcept {
@@ -123,16 +142,12 @@ void RequestTable::give_back(std::optional<Slot> slot) noexcept {
 void RequestTable::note(std::optional<Slot> slot, const char* request) noexcept {
   const fuse_in_header header = header_in(request);
   if (!has_answer(header.opcode)) return give_back(slot);
+  const std::lock_guard lock(mutex_);
+  if (slot) return put_in_chain(*slot);
   try {
-    const std::lock_guard lock(mutex_);
-    if (slot) {
-      by_unique_[header.unique] = *slot;
-    } else {
-      not_kept_.insert(header.unique);
-    }
+    not_kept_.insert(header.unique);
   } catch (const std::exception&) {
-    // No memory: the request stays in its slot. A process that takes over the mount answers it
-    // again, and the kernel ignores that answer.
+    has_lost_count_ = true;
   }
 }
 
@@ -141,10 +156,7 @@ void RequestTable::answered(std::uint64_t unique) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (!not_kept_.empty()) not_kept_.erase(unique);
-    const auto found = by_unique_.find(unique);
-    if (found == by_unique_.end()) return;
-    slot = found->second;
-    by_unique_.erase(found);
+    slot = take_from_chain(unique);
   }
   give_back(slot);
 }
@@ -152,26 +164,29 @@ void RequestTable::answered(std::uint64_t unique) noexcept {
 std::vector<std::string> RequestTable::unanswered() const {
   std::vector<std::string> requests;
   const std::lock_guard lock(mutex_);
-  for (const auto& [unique, slot] : by_unique_) {
-    const char* const bytes = bytes_of(slot);
-    const std::size_t length = header_in(bytes).len;
-    std::string& request = requests.emplace_back(bytes, std::min(length, kSlotBytes));
-    // Who looks for the end of a name finds one.
-    if (length > kSlotBytes) request.append(kSlotBytes, '\0');
+  for (const Slot first : first_) {
+    for (Slot slot = first; slot != 0; slot = next_[slot]) {
+      const char* const bytes = bytes_of(slot);
+      const std::size_t length = header_in(bytes).len;
+      std::string& request = requests.emplace_back(bytes, std::min(length, kSlotBytes));
+      // Who looks for the end of a name finds one.
+      if (length > kSlotBytes) request.append(kSlotBytes, '\0');
+    }
   }
   return requests;
 }
 
 bool RequestTable::is_complete() const noexcept {
   const std::lock_guard lock(mutex_);
-  return not_kept_.empty();
+  return not_kept_.empty() && !has_lost_count_;
 }
 
 void RequestTable::reread() {
   const std::lock_guard lock(mutex_);
   free_.reserve(kSlots);
   free_.clear();
-  by_unique_.clear();
+  first_.assign(kChains, 0);
+  next_.resize(kSlots);
   const Slot highest_used = std::min<Slot>(highest(), kSlots - 1);
   for (Slot slot = kSlots - 1; slot > 0; --slot) {
     if (slot > highest_used) {
@@ -182,18 +197,19 @@ void RequestTable::reread() {
     if (header.len < sizeof header || !has_answer(header.opcode)) {
       free_.push_back(slot);
     } else {
-      by_unique_[header.unique] = slot;
+      put_in_chain(slot);
     }
   }
 }
 
 void RequestTable::clear() noexcept {
   const std::lock_guard lock(mutex_);
-  for (const auto& [unique, slot] : by_unique_) {
-    clear_length(bytes_of(slot));
-    free_.push_back(slot);
+  for (Slot& first : first_) {
+    for (; first != 0; first = next_[first]) {
+      clear_length(bytes_of(first));
+      free_.push_back(first);
+    }
   }
-  by_unique_.clear();
 }
 
 }  // namespace reshardfs

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -64,6 +63,9 @@ class RequestTable {
   std::optional<Slot> take_slot() noexcept;
   void note(std::optional<Slot> slot, const char* request) noexcept;
   void give_back(std::optional<Slot> slot) noexcept;
+  Slot& chain_of(std::uint64_t unique) noexcept { return first_[unique % kChains]; }
+  void put_in_chain(Slot slot) noexcept;
+  std::optional<Slot> take_from_chain(std::uint64_t unique) noexcept;
 
   const Descriptor memory_;
   /// The first slot holds, instead of a request, the highest slot that was ever used. Slots above
@@ -72,8 +74,13 @@ class RequestTable {
   mutable std::mutex mutex_;
   // All guarded by mutex_.
   std::vector<Slot> free_;  ///< the last one is used next: little of the memory is ever touched
-  std::unordered_map<std::uint64_t, Slot> by_unique_;
+  // Slots with requests, in chains by the requests' numbers, so that they need no memory: one that
+  // could not be found again would never be given back. The first slot ends a chain.
+  static constexpr std::size_t kChains = 4096;
+  std::vector<Slot> first_;
+  std::vector<Slot> next_;                      ///< by slot
   std::unordered_set<std::uint64_t> not_kept_;  ///< requests under way that found no slot
+  bool has_lost_count_ = false;                 ///< of those: there was no memory
 };
 
 }  // namespace reshardfs

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The queue of a mount's requests, and what is handed over with a mount.
+#include <linux/fuse.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/posix/descriptor_message.h"
 #include "daemon/handover/memory_record.h"
 #include "failing_allocations.h"
+#include "fuse/opening_table.h"
 #include "fuse/queue/storage_queue.h"
+#include "fuse/request_table.h"
+#include "fuse/served_tree.h"
 
 namespace reshardfs::no_memory {
 namespace {
@@ -84,6 +93,50 @@ TEST(Queue, KeepsWorkThatWaits) {
   go.notify_all();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(ran, queued) << "what was taken is run, and what was refused is not";
+}
+
+TEST(Openings, AreCountedOrForgottenAndLeaveTheirPlaces) {
+  std::array<OpeningTable::Entry, 3> entries;
+  OpeningTable table(entries);
+  with_each_failing(
+      Threads::kThisOne,
+      [&] {
+        table.add(10, 7);
+        table.remove(10);
+      },
+      [&] {
+        table.add(12, 7);
+        table.add(14, 8);
+        const OpeningTable other(entries);
+        EXPECT_EQ(other.of(7), 1U);
+        EXPECT_EQ(other.of(8), 1U);
+        EXPECT_EQ(table.remove(12), 7U);
+        EXPECT_EQ(table.remove(14), 8U);
+      });
+}
+
+TEST(Requests, NeedNoMemoryToBeKept) {
+  RequestTable table;
+  const auto [own, other] = message_sockets();
+  std::vector<char> buffer(kRequestBytes);
+  fuse_in_header header{};
+  header.len = sizeof header;
+  header.opcode = FUSE_GETATTR;
+  std::string text(sizeof header, '\0');
+  std::size_t kept = 0;
+  for (const std::uint64_t unique : {2U, 4U, 2U + 4096U, 8U}) {
+    header.unique = unique;
+    std::memcpy(text.data(), &header, sizeof header);
+    ASSERT_EQ(send_message(other.get(), text, {}), 0);
+    EXPECT_EQ(allocations_of(Threads::kThisOne,
+                             [&] { table.receive(own.get(), buffer.data(), buffer.size()); }),
+              0U);
+    EXPECT_EQ(table.unanswered().size(), ++kept);
+  }
+  for (const std::uint64_t unique : {2U, 8U, 2U + 4096U, 4U}) {
+    EXPECT_EQ(allocations_of(Threads::kThisOne, [&] { table.answered(unique); }), 0U);
+    EXPECT_EQ(table.unanswered().size(), --kept);
+  }
 }
 
 TEST(HandedOver, IsWholeOrAsItWas) {
