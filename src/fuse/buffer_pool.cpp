@@ -35,10 +35,15 @@ BufferPool::Lease BufferPool::take(std::size_t size) {
 void BufferPool::give_back(Buffer buffer) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(buffer));
+    if (free_.size() < kMostFree) free_.push_back(std::move(buffer));
   } catch (const std::bad_alloc&) {
     // Then the buffer is freed here instead of kept.
   }
+}
+
+std::size_t BufferPool::free_buffers() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return free_.size();
 }
 
 }  // namespace reshardfs

@@ -13,7 +13,8 @@ namespace reshardfs {
 
 /// A pool of page-aligned buffers. It lends the buffer returned last, whose memory is still in the
 /// processor's caches. Buffers for each thread would not be, because the kernel hands requests to
-/// waiting threads in turn.
+/// waiting threads in turn. It keeps kMostFree of them: those of reads that have been stuck, which
+/// may be many more, are freed.
 class BufferPool {
   struct Free {
     void operator()(std::byte* memory) const noexcept { std::free(memory); }
@@ -24,6 +25,9 @@ class BufferPool {
   };
 
  public:
+  /// More than are in use at once where no read is stuck.
+  static constexpr std::size_t kMostFree = 32;
+
   /// A buffer on loan; goes back to the pool at its end.
   class Lease {
    public:
@@ -45,11 +49,13 @@ class BufferPool {
 
   /// @throws std::bad_alloc
   Lease take(std::size_t size);
+  /// How many it keeps.
+  std::size_t free_buffers() const noexcept;
 
  private:
   void give_back(Buffer buffer) noexcept;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Buffer> free_;  ///< guarded by mutex_
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +24,16 @@ TEST(BufferPool, UsesTheLastBufferAgain) {
   BufferPool pool;
   const std::byte* first = pool.take(10).bytes().data();
   EXPECT_EQ(pool.take(20).bytes().data(), first);
+}
+
+TEST(BufferPool, KeepsNoMoreThanAreInUseWithoutAStall) {
+  BufferPool pool;
+  {
+    std::vector<BufferPool::Lease> stuck;
+    for (std::size_t i = 0; i < 3 * BufferPool::kMostFree; ++i) stuck.push_back(pool.take(10));
+    EXPECT_EQ(pool.free_buffers(), 0U);
+  }
+  EXPECT_EQ(pool.free_buffers(), BufferPool::kMostFree);
 }
 
 TEST(BufferPool, NeverLendsOneBufferTwice) {
