@@ -17,9 +17,26 @@ namespace {
 
 constexpr std::string_view kListScheme = "urls://";
 
-/// URLs that were given with a query or with an encoding of their own, by their location. Read and
-/// written under a ForkLock.
+/// URLs as they were given, by their location. Read and written under a ForkLock.
 std::map<std::string, std::string> given_urls;
+
+/// Where the host begins in a location of a web server.
+std::size_t host_of(const std::string& location) {
+  return location.find("://") + 3;
+}
+
+/// @param given what web_url() is to return for the location.
+/// @return the location; with a number before the host, where users have no name, if another URL
+///         was given that has the same one: a query may tell one object from another.
+std::string remembered(const std::string& location, const std::string& given) {
+  const ForkLock lock;
+  std::string own = location;
+  for (std::size_t number = 2;; ++number) {
+    if (given_urls.try_emplace(own, given).first->second == given) return own;
+    own = location;
+    own.insert(host_of(own), std::to_string(number) + "@");
+  }
+}
 
 bool is_web(std::string_view scheme) noexcept {
   return scheme == "http" || scheme == "https";
@@ -42,7 +59,6 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
   }
   const std::string root = origin_of(text);
   const std::string location = without_slashes(root + url_decoded(parts.path), root.size());
-  const std::string plain = root + url_encoded(location.substr(root.size()), /*keep_slashes=*/true);
   // As a person writes it, who may leave encoding to us.
   std::string path;
   for (const char c : parts.path) {
@@ -51,12 +67,7 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
     path += must_be_encoded ? url_encoded(std::string_view(&c, 1), /*keep_slashes=*/true)
                             : std::string(1, c);
   }
-  const std::string given = without_slashes(root + path, root.size()) + parts.query;
-  if (given != plain) {
-    const ForkLock lock;
-    given_urls[location] = given;
-  }
-  return location;
+  return remembered(location, without_slashes(root + path, root.size()) + parts.query);
 }
 
 }  // namespace
@@ -99,8 +110,11 @@ std::string web_url(const std::filesystem::path& location) {
     const auto given = given_urls.find(location.native());
     if (given != given_urls.end()) return given->second;
   }
-  const std::string& text = location.native();
-  const std::size_t path = text.find('/', text.find("://") + 3);
+  std::string text = location.native();
+  const std::size_t host = host_of(text);
+  const std::size_t number = text.find('@', host);
+  if (number < text.find('/', host)) text.erase(host, number + 1 - host);
+  const std::size_t path = text.find('/', host);
   if (path == std::string::npos) return text;
   return text.substr(0, path) + url_encoded(text.substr(path), /*keep_slashes=*/true);
 }

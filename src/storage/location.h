@@ -14,7 +14,8 @@ namespace reshardfs {
 std::string scheme_of(const std::filesystem::path& path);
 
 /// Converts a location on a command line to an absolute path, or a URL as described above. A URL's
-/// query (a signature) is kept for its requests.
+/// query (a signature, or what it asks for) is kept for its requests: URLs with other queries have
+/// other locations, with a number before the host that shown_location() leaves out.
 /// @throws Error kUsage for a URL that contains a user name and password; kUnsupported for a scheme
 ///         without a backend.
 std::filesystem::path absolute_location(const std::string& text);

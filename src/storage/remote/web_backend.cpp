@@ -75,7 +75,7 @@ FoundFile look_for(const std::string& url, const std::string& name) {
 
 Error not_listed(const std::filesystem::path& location) {
   return Error(ErrorKind::kIo, "the server does not list the directory (403)")
-      .in_file(location.string())
+      .in_file(shown_location(location.string()))
       .os_error(EACCES)
       .hint(
           "let it list directories (nginx: autoindex on), or name a JSON list of URLs as the "
@@ -90,18 +90,19 @@ class WebBackend final : public Backend {
   }
 
   ByteSourcePtr open(const std::filesystem::path& location) const override {
-    return open_web_source(location.string(), web_url(location));
+    return open_web_source(shown_location(location.string()), web_url(location));
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {
     HttpRequest request;
     request.url = directory_url(location);
-    request.name = location.string();
+    request.name = shown_location(location.string());
     const std::string url = request.url;
     const auto receiver = std::make_shared<TextReceiver>(
         request.name, kMaxIndexBytes, [&](const HttpHead& head, const std::string& /*body*/) {
           if (head.status == 404) {
-            throw Error(ErrorKind::kMissing, "no such directory").in_file(location.string());
+            throw Error(ErrorKind::kMissing, "no such directory")
+                .in_file(shown_location(location.string()));
           }
           if (head.status == 403) throw not_listed(location);
         });
@@ -117,7 +118,7 @@ class WebBackend final : public Backend {
   }
 
   PathKind kind(const std::filesystem::path& location) const override {
-    const std::string name = location.string();
+    const std::string name = shown_location(location.string());
     const std::string url = web_url(location);
     // What is signed is signed for one file, and to be read.
     if (url.find('?') != std::string::npos) return PathKind::kOther;
