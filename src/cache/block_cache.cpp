@@ -152,6 +152,10 @@ BlockCache::Stats BlockCache::stats() const noexcept {
   return stats;
 }
 
+void BlockCache::leave() noexcept {
+  parts_->current->leave();
+}
+
 const BlockCache::Options& BlockCache::options() const noexcept {
   return parts_->opened_with;
 }

@@ -98,6 +98,11 @@ class BlockCache {
   };
   Stats stats() const noexcept;
 
+  /// In the child of a fork, for the parent's: closes the descriptors under which the parent may
+  /// hold locks, which would last for as long as the child. It is of no use then but for options().
+  /// Neither allocates, locks nor waits.
+  void leave() noexcept;
+
   /// With which it was opened.
   const Options& options() const noexcept;
   /// The user's own directory in the one that was given.

@@ -128,6 +128,7 @@ Filling CacheDirectory::make_filling(std::uint64_t size) const noexcept {
   filling.file = open_in(root_.get(), filling.path.data(), O_RDWR | O_CREAT | O_EXCL, kFileMode);
   if (!filling.file) return filling;
   try_lock(filling.file.get());
+  filling_ = filling.file.get();
   // A recount finds the full size, although most of it is not written yet.
   if (::ftruncate(filling.file.get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
@@ -139,15 +140,23 @@ Filling CacheDirectory::make_filling(std::uint64_t size) const noexcept {
 }
 
 void CacheDirectory::remove_filling(const Filling& filling) const noexcept {
+  filling_ = -1;
   ::unlinkat(root_.get(), filling.path.data(), 0);
 }
 
 int CacheDirectory::give_name(const Filling& filling, const RecordPath& path) const noexcept {
+  filling_ = -1;
   const int root = root_.get();
   if (::renameat2(root, filling.path.data(), root, path.data(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
   // A file system without the flag. What is replaced is counted until the next recount.
   return ::renameat(root, filling.path.data(), root, path.data()) == 0 ? 0 : errno;
+}
+
+void CacheDirectory::leave() noexcept {
+  for (const int locked : {ledger_.descriptor(), sweep_.get(), filling_.load()}) {
+    if (locked >= 0) ::close(locked);
+  }
 }
 
 CurrentDirectory::CurrentDirectory(const fs::path& parent)

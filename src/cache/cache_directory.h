@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -63,11 +64,16 @@ class CacheDirectory {
   /// EEXIST if somebody else was faster.
   int give_name(const Filling& filling, const RecordPath& path) const noexcept;
 
+  /// BlockCache::leave()
+  void leave() noexcept;
+
  private:
   std::filesystem::path path_;
   Descriptor root_;
   Ledger ledger_;
   Descriptor sweep_;
+  /// Of the filling that is locked: one thread writes them, one after the other. -1: there is none.
+  mutable std::atomic<int> filling_ = -1;
 };
 
 /// The directory that is in use. Somebody may remove it at any time, to empty the cache.
@@ -79,6 +85,8 @@ class CurrentDirectory {
   std::shared_ptr<CacheDirectory> get() const noexcept;
   /// Makes it again. @return whether that was possible.
   bool make_again() noexcept;
+  /// BlockCache::leave(). Of a directory that is just being made again nothing is known.
+  void leave() noexcept { directory_->leave(); }
 
  private:
   const std::filesystem::path parent_;

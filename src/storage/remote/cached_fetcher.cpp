@@ -49,7 +49,10 @@ std::shared_ptr<BlockCache>* cache_like(const std::shared_ptr<BlockCache>* befor
   return cache.release();
 }
 
-ProcessState<std::shared_ptr<BlockCache>> the_cache("cache of sources", cache_like);
+ProcessState<std::shared_ptr<BlockCache>> the_cache("cache of sources", cache_like,
+                                                    [](std::shared_ptr<BlockCache>& before) {
+                                                      if (before != nullptr) before->leave();
+                                                    });
 
 }  // namespace
 

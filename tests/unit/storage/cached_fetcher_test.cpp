@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/remote/cached_fetcher.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/posix/directory_stream.h"
 #include "hand_fetcher.h"
 #include "support/process_cache.h"
 
@@ -71,6 +78,30 @@ TEST_F(CachedFetcherTest, NothingIsTakenFromTheCacheBeforeTheObjectIsOpened) {
   EXPECT_TRUE(fetcher.read_kept(kBlock, part));
   EXPECT_TRUE(is_of_object(part, kBlock));
   EXPECT_FALSE(reads(fetcher, *from, 3));
+}
+
+/// How many files of this process are the cache's, of which others wait for locks.
+int open_lock_files() {
+  DirectoryStream own(Descriptor(::open("/proc/self/fd", O_RDONLY | O_CLOEXEC)));
+  int count = 0;
+  while (const dirent* entry = own.next()) {
+    std::error_code failed;
+    const auto target = std::filesystem::read_symlink(
+        std::filesystem::path("/proc/self/fd") / entry->d_name, failed);
+    if (target.filename() == "held" || target.filename() == "sweep") ++count;
+  }
+  return count;
+}
+
+TEST_F(CachedFetcherTest, AChildHasNoFilesThatItsParentLocks) {
+  EXPECT_EQ(open_lock_files(), 2);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(open_lock_files());
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(open_lock_files(), 2);
 }
 
 }  // namespace
