@@ -58,7 +58,7 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* full_name,
       return attribute(*file, text, size);
     };
     answer_in_turn(request, inode, "getxattr", cheap ? WaitClass::kMade : WaitClass::kAttribute,
-                   no_key, std::move(make));
+                   std::move(make));
   } catch (...) {
     const int error = errno_of_current_exception();
     log_failure(all, {inode, "getxattr", Asker::of(request)});

@@ -36,13 +36,11 @@ void answer_when_open(fuse_req_t request, const Node& node, const char* operatio
                       Make make) noexcept {
   if (!node.must_open()) return answer(request, node.inode, operation, make);
   ServedTree& all = served(request);
-  answer_in_turn(
-      request, node.inode, operation, WaitClass::kDirectory,
-      [inode = node.inode] { return StorageQueue::Key{{.node = inode}}; },
-      [&all, inode = node.inode, make = std::move(make)]() mutable {
-        const int error = open_directory(all.source, inode);
-        return error != 0 ? Reply::error(error) : make();
-      });
+  answer_in_turn(request, node.inode, operation, WaitClass::kDirectory,
+                 [&all, inode = node.inode, make = std::move(make)]() mutable {
+                   const int error = open_directory(all.source, inode);
+                   return error != 0 ? Reply::error(error) : make();
+                 });
 }
 
 /// The same for a node that the present generation lacks: it may be known again.
@@ -54,15 +52,13 @@ void answer_when_reopened(fuse_req_t request, InodeNumber inode, const char* ope
     fuse_reply_err(request, ESTALE);
     return;
   }
-  answer_in_turn(
-      request, inode, operation, WaitClass::kDirectory,
-      [inode] { return StorageQueue::Key{{.node = inode}}; },
-      [&all, inode, make = std::move(make)]() mutable {
-        const int error = open_directory(all.source, inode);
-        // Under the path there may be another one now, which the kernel then looks for.
-        if (error != 0) return Reply::error(error == ENOENT ? ESTALE : error);
-        return make();
-      });
+  answer_in_turn(request, inode, operation, WaitClass::kDirectory,
+                 [&all, inode, make = std::move(make)]() mutable {
+                   const int error = open_directory(all.source, inode);
+                   // Under the path there may be another one now, which the kernel then looks for.
+                   if (error != 0) return Reply::error(error == ENOENT ? ESTALE : error);
+                   return make();
+                 });
 }
 
 fuse_entry_param entry_of(const Node& node, const struct stat& stat) noexcept {
@@ -217,7 +213,7 @@ void list(fuse_req_t request, ListingRequest part, const fuse_file_info* info) n
   }
   if (held != nullptr && part.position == 0) {
     // A listing that begins (again) is of the newest generation.
-    answer_in_turn(request, part.directory, "readdir", WaitClass::kLook, no_key,
+    answer_in_turn(request, part.directory, "readdir", WaitClass::kLook,
                    [&all, part, number = info->fh] {
                      all.refresher.request_and_wait();
                      const TreePtr newest = all.source.current();
@@ -251,7 +247,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept {
     const auto waits =
         directory->must_open() ? std::nullopt : wait_for(all, *tree, *directory, name);
     if (!waits) return answer_when_open(request, *directory, "lookup", std::move(make));
-    answer_in_turn(request, parent, "lookup", *waits, no_key,
+    answer_in_turn(request, parent, "lookup", *waits,
                    [&all, make = std::move(make), looks = *waits == WaitClass::kLook] {
                      if (looks) all.refresher.request_and_wait();
                      return make();
@@ -279,7 +275,7 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) noexcept {
     return Reply::attributes(attributes(*node, all.options), node_seconds(*node));
   };
   if (has_size_to_make(*node)) {
-    answer_in_turn(request, inode, "getattr", WaitClass::kMade, no_key, std::move(make));
+    answer_in_turn(request, inode, "getattr", WaitClass::kMade, std::move(make));
   } else {
     answer(request, inode, "getattr", make);
   }
@@ -287,7 +283,7 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) noexcept {
 
 void readlink(fuse_req_t request, fuse_ino_t inode) noexcept {
   ServedTree& all = served(request);
-  answer_in_turn(request, inode, "readlink", WaitClass::kLook, no_key, [&all, inode] {
+  answer_in_turn(request, inode, "readlink", WaitClass::kLook, [&all, inode] {
     all.refresher.request_and_wait();
     const TreePtr tree = all.source.current();
     const Node* node = tree->find(inode);

@@ -82,7 +82,7 @@ void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source
     return reply_of(all, asked, look);
   };
   try {
-    all.storage.submit(nullptr, WaitClass::kFile, no_key, check);
+    all.storage.submit(nullptr, WaitClass::kFile, 0, check);
   } catch (...) {
     log_failure(all, asked);
   }
@@ -103,18 +103,12 @@ Reply read_file(ServedTree& all, const VirtualFile& file, const Range& range, Re
     BufferPool::Lease lease = all.buffers.take(range.size);
     file.read_at(range.offset, lease.bytes());
     return Reply::bytes(std::move(lease), std::move(tally));
+  } catch (const StuckRead&) {
+    throw;
   } catch (...) {
     tally.failed(errno_of_current_exception());
     throw;
   }
-}
-
-StorageQueue::Key sources_of(const VirtualFile& file, const Range& range) {
-  StorageQueue::Key key;
-  for (const ByteSource* source : file.sources_of(range.offset, range.size)) {
-    key.push_back({.source = source});
-  }
-  return key;
 }
 
 }  // namespace
@@ -138,10 +132,9 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
     return open_file(all, inode, *file, handle, number);
   };
   if (has_size_to_make(*node)) {
-    answer_in_turn(request, inode, "open", WaitClass::kMade, no_key, std::move(open));
+    answer_in_turn(request, inode, "open", WaitClass::kMade, std::move(open));
   } else if (all.passthrough.on && node->file->effort() != Effort::kNone) {
-    const auto key = [inode] { return StorageQueue::Key{{.node = inode}}; };
-    answer_in_turn(request, inode, "open", WaitClass::kFile, key, std::move(open));
+    answer_in_turn(request, inode, "open", WaitClass::kFile, std::move(open));
   } else {
     answer(request, inode, "open", open);
   }
@@ -191,11 +184,10 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
     return;
   }
   const WaitClass kind = file->effort() == Effort::kReads ? WaitClass::kRead : WaitClass::kMade;
-  answer_in_turn(
-      request, inode, "read", kind, [file, range] { return sources_of(*file, range); },
-      [&all, file, range, tally = std::move(tally)]() mutable {
-        return read_file(all, *file, range, tally);
-      });
+  answer_in_turn(request, inode, "read", kind,
+                 [&all, file, range, tally = std::move(tally)]() mutable {
+                   return read_file(all, *file, range, tally);
+                 });
 }
 
 }  // namespace ops

@@ -24,10 +24,13 @@ inline ServedTree& served(fuse_req_t request) {
 void log_failure(ServedTree& served, const Asked& asked) noexcept;
 
 /// The result of `make`, or the errno of its exception.
+/// @throws StuckRead if `make` does.
 template <typename Make>
-Reply reply_of(ServedTree& served, const Asked& asked, Make& make) noexcept {
+Reply reply_of(ServedTree& served, const Asked& asked, Make& make) {
   try {
     return make();
+  } catch (const StuckRead&) {
+    throw;
   } catch (...) {
     const int error = errno_of_current_exception();
     log_failure(served, asked);
@@ -43,16 +46,15 @@ void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Make&& 
 }
 
 /// Answers with the result of `make`, which may wait, when its turn comes.
-/// @param key of the storage queue.
-template <typename MakeKey, typename Make>
+template <typename Make>
 void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation, WaitClass kind,
-                    MakeKey&& key, Make&& make) noexcept {
+                    Make&& make) noexcept {
   ServedTree& all = served(request);
   const Asked asked{inode, operation, Asker::of(request)};
   KillableRequest::Ptr waiting;
   try {
     waiting = KillableRequest::watch(request, is_killed, asked);
-    all.storage.submit(waiting, kind, std::forward<MakeKey>(key),
+    all.storage.submit(waiting, kind, inode,
                        [&all, asked, make = std::forward<Make>(make)]() mutable {
                          return reply_of(all, asked, make);
                        });
@@ -75,11 +77,6 @@ std::uint64_t& request_number() noexcept;
 /// @return its tree; nullopt if there was no such opening, or the mount is being handed over. Then
 ///         the other process answers, and ends the opening.
 std::optional<std::uint64_t> take_opening(fuse_req_t request, OpeningHandle handle) noexcept;
-
-/// The key of work that reads no sources of its own.
-inline StorageQueue::Key no_key() {
-  return {};
-}
 
 /// How long the kernel may cache a node's attributes, and a name.
 double node_seconds(const Node& node) noexcept;

@@ -27,7 +27,7 @@ inline constexpr unsigned kMemoryThreads = 8;
 /// Of both kinds.
 inline constexpr unsigned kMaxThreads = [] {
   unsigned threads = kMemoryThreads;
-  for (const WaitLimits& limits : kWaitLimits) threads += limits.permits + limits.stuck;
+  for (const WaitLimits& limits : kWaitLimits) threads += limits.permits + limits.late;
   return threads;
 }();
 

@@ -20,14 +20,10 @@ std::vector<StorageFigure> map_figures() {
            "Bytes of source files that are mapped for gathering; pages of the page cache"}};
 }
 
-}  // namespace
-
-std::vector<StorageFigure> storage_figures() {
-  std::vector<StorageFigure> out = map_figures();
-  if (!BlockPool::is_used()) return out;
+std::vector<StorageFigure> far_figures() {
   const HttpCounters& http = HttpEngine::counters();
   const BlockPool::Figures pool = BlockPool::process().figures();
-  const std::vector<StorageFigure> far{
+  return {
       {"remote_requests", http.requests, true, "Requests made to servers"},
       {"remote_retries", http.retries, true, "Requests made again after a failure"},
       {"remote_failures", http.failures, true, "Requests given up"},
@@ -37,19 +33,21 @@ std::vector<StorageFigure> storage_figures() {
       {"prefetch_hit_bytes", pool.hits, true, "Bytes read that were in memory or on their way"},
       {"prefetch_unread_bytes", pool.unread, true, "Bytes fetched and dropped without being read"},
   };
-  out.insert(out.end(), far.begin(), far.end());
-  if (LocalReaders::is_running()) {
-    const LocalReaders::Figures slow = LocalReaders::process().figures();
-    const std::vector<StorageFigure> more{
-        {"slow_file_reads", slow.reads, true, "Reads of files of slow file systems"},
-        {"slow_file_reads_in_flight", slow.in_flight, false, "Those that are under way"},
-        {"slow_file_reads_stuck", slow.stuck, false, "Those that take very long"},
-    };
-    out.insert(out.end(), more.begin(), more.end());
-  }
-  if (source_cache() == nullptr) return out;
+}
+
+/// Of files that other threads read.
+std::vector<StorageFigure> reader_figures() {
+  const LocalReaders::Figures slow = LocalReaders::process().figures();
+  return {
+      {"slow_file_reads", slow.reads, true, "Reads of files of slow file systems"},
+      {"slow_file_reads_in_flight", slow.in_flight, false, "Those that are under way"},
+      {"slow_file_reads_stuck", slow.stuck, false, "Those that take very long"},
+  };
+}
+
+std::vector<StorageFigure> cache_figures() {
   const BlockCache::Stats cache = source_cache()->stats();
-  const std::vector<StorageFigure> more{
+  return {
       {"cache_hits", cache.hits, true, "Blocks, or parts of them, read from the cache"},
       {"cache_misses", cache.misses, true, "Blocks that were not in the cache"},
       {"cache_read_bytes", cache.bytes_read, true, "Bytes read from the cache"},
@@ -61,7 +59,18 @@ std::vector<StorageFigure> storage_figures() {
       {"cache_held_bytes", cache.bytes_held, false, "Size of the cache, of all mounts of the user"},
       {"cache_max_bytes", cache.max_bytes, false, "Limit of the cache"},
   };
-  out.insert(out.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::vector<StorageFigure> storage_figures() {
+  std::vector<StorageFigure> out = map_figures();
+  const auto add = [&out](const std::vector<StorageFigure>& more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  if (BlockPool::is_used()) add(far_figures());
+  if (LocalReaders::is_running()) add(reader_figures());
+  if (BlockPool::is_used() && source_cache() != nullptr) add(cache_figures());
   return out;
 }
 

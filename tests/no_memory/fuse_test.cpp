@@ -30,12 +30,10 @@ TEST(Queue, RunsWorkOrRefusesIt) {
   StorageQueue queue{StorageQueue::Ticks::kByHand};
   std::atomic<int> ran = 0;
   const auto submit = [&](WaitClass kind) {
-    queue.submit(
-        nullptr, kind, [] { return StorageQueue::Key{}; },
-        [&]() noexcept {
-          ++ran;
-          return Reply::error(0);
-        });
+    queue.submit(nullptr, kind, 0, [&]() noexcept {
+      ++ran;
+      return Reply::error(0);
+    });
   };
   StorageQueue::Clock::time_point now{1h};
   with_each_failing(
@@ -64,14 +62,12 @@ TEST(Queue, KeepsWorkThatWaits) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kPermits; ++i) {
     threads.emplace_back([&] {
-      queue.submit(
-          nullptr, WaitClass::kMade, [] { return StorageQueue::Key{}; },
-          [&]() noexcept {
-            ++begun;
-            begun.notify_all();
-            go.wait(false);
-            return Reply::error(0);
-          });
+      queue.submit(nullptr, WaitClass::kMade, 0, [&]() noexcept {
+        ++begun;
+        begun.notify_all();
+        go.wait(false);
+        return Reply::error(0);
+      });
     });
   }
   for (unsigned now = begun; now < kPermits; now = begun) begun.wait(now);
@@ -80,12 +76,10 @@ TEST(Queue, KeepsWorkThatWaits) {
   with_each_failing(
       Threads::kThisOne,
       [&] {
-        queue.submit(
-            nullptr, WaitClass::kMade, [] { return StorageQueue::Key{}; },
-            [&]() noexcept {
-              ++ran;
-              return Reply::error(0);
-            });
+        queue.submit(nullptr, WaitClass::kMade, 0, [&]() noexcept {
+          ++ran;
+          return Reply::error(0);
+        });
         ++queued;
       },
       [] {});

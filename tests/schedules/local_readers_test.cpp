@@ -63,7 +63,7 @@ Tally read_all() {
   Tally tally;
   Reads reads(tally);
   LocalReaders::Limits limits;
-  limits.at_once = kAtOnce;
+  limits.at_once = limits.ahead_at_once = kAtOnce;
   limits.patience = std::chrono::hours(1);
   LocalReaders readers(limits);
   const auto speed = std::make_shared<FileSystemSpeed>();

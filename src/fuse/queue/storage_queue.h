@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/queue/closed_sources.h"
 #include "fuse/queue/killable_request.h"
 #include "fuse/queue/stall_watch.h"
 #include "fuse/queue/ticker.h"
 #include "fuse/queue/wait_permits.h"
 #include "fuse/reply.h"
-#include "storage/source_use.h"
+#include "storage/stuck_read.h"
+#include "vfs/inode_number.h"
 
 namespace reshardfs {
 
@@ -32,22 +32,18 @@ namespace reshardfs {
 /// source needs no change of thread, and there are always threads left to answer lookups and
 /// attributes from memory.
 ///
-/// tick() detects a source that does not answer for kStuckAfter. The work that is stuck in it lends
-/// its permit to other work, and other work that would read the source is held back, without a
-/// thread, until it answers. Every ClosedSources::kProbeInterval, one piece of held work may try
-/// it, because a source may be stuck in one place only. While any source is stuck, every other
-/// source is read by one piece of work at a time, so that each further stalled source takes only
-/// one thread. So stalled sources delay the work that needs them, and other work for some tenths of
-/// a second. Keys of work are computed only while a source is stuck, and cost nothing otherwise.
+/// What hangs, the storage knows. Work that meets a read that is stuck leaves its thread, and is
+/// done again when the storage says that it can go on (StuckRead). What a thread cannot leave, such
+/// as a call of the kernel that does not return, is late after kLateAfter: it gives its permit to
+/// other work.
 ///
-/// tick() also answers the requests of killed programs, both for running and for queued work.
+/// tick() looks for both, and answers the requests of killed programs, for running and for queued
+/// work.
 class StorageQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
-  using Key = WaitKey;
-
-  static constexpr std::chrono::milliseconds kStuckAfter{100};
+  static constexpr std::chrono::milliseconds kLateAfter{100};
 
   /// Who calls tick(): a thread of the queue, or the queue's user.
   enum class Ticks : std::uint8_t { kByItself, kByHand };
@@ -77,13 +73,13 @@ class StorageQueue {
   /// must wait for a permit, queues it and returns at once. Work whose request has been given up is
   /// not run.
   /// @param request the request to answer; nullptr: none.
-  /// @param key returns a Key. May run at any time until the work has ended, on any thread.
-  /// @param work returns a Reply; must not throw.
+  /// @param node that the work is for; 0: none.
+  /// @param work returns a Reply; throws nothing but StuckRead, and then runs once more.
   /// @throws std::bad_alloc; then it will not be run.
-  template <typename MakeKey, typename Run>
-  void submit(KillableRequest::Ptr request, WaitClass kind, MakeKey&& key, Run&& work) {
-    submit(std::make_unique<WorkOf<std::decay_t<MakeKey>, std::decay_t<Run>>>(
-        std::move(request), kind, std::forward<MakeKey>(key), std::forward<Run>(work)));
+  template <typename Run>
+  void submit(KillableRequest::Ptr request, WaitClass kind, InodeNumber node, Run&& work) {
+    submit(std::make_unique<WorkOf<std::decay_t<Run>>>(std::move(request), kind, node,
+                                                       std::forward<Run>(work)));
   }
 
   /// Runs queued work for which there are permits, if there is any.
@@ -100,55 +96,40 @@ class StorageQueue {
 
  private:
   struct Work {
-    Work(KillableRequest::Ptr its_request, WaitClass its_kind)
-        : request(std::move(its_request)), kind(its_kind) {}
+    Work(KillableRequest::Ptr its_request, WaitClass its_kind, InodeNumber its_node)
+        : request(std::move(its_request)), kind(its_kind), node(its_node) {}
     Work(const Work&) = delete;
     Work& operator=(const Work&) = delete;
     virtual ~Work() = default;
-    virtual Key make_key() const = 0;
-    virtual Reply run() noexcept = 0;
+    virtual Reply run() = 0;
 
     const KillableRequest::Ptr request;
     const WaitClass kind;
-    SourceUse use;
-    // Used only by the thread that runs the work; guarded by the queue's mutex while it is queued.
-    Key key;
-    bool has_key = false;
+    const InodeNumber node;
+    LeftReads left_reads;  ///< of the thread that runs it
     // Guarded by the queue's mutex.
-    unsigned ticks = 0;   ///< for which it has been there
-    bool stuck = false;   ///< and has lent its permit
-    bool told = false;    ///< it was found to be stuck
-    Key closes;           ///< what is closed on its account
-    bool probes = false;  ///< it may read `probed` although that is closed
-    Awaited probed;
-    SourceUse::Look seen;
-    Clock::time_point seen_at{};
+    unsigned ticks = 0;                    ///< for which it has been there
+    std::optional<Clock::time_point> ran;  ///< the first tick at which it was running
+    bool late = false;                     ///< and has given up its permit
+    StuckRead stuck;                       ///< what it has left
   };
   using Works = std::list<std::unique_ptr<Work>>;
 
-  template <typename MakeKey, typename Run>
+  template <typename Run>
   struct WorkOf final : Work {
-    WorkOf(KillableRequest::Ptr its_request, WaitClass its_kind, MakeKey its_key, Run its_run)
-        : Work(std::move(its_request), its_kind),
-          key_maker(std::move(its_key)),
-          runner(std::move(its_run)) {}
-    Key make_key() const override { return key_maker(); }
-    Reply run() noexcept override { return runner(); }
+    WorkOf(KillableRequest::Ptr its_request, WaitClass its_kind, InodeNumber its_node, Run its_run)
+        : Work(std::move(its_request), its_kind, its_node), runner(std::move(its_run)) {}
+    Reply run() override { return runner(); }
 
-    MakeKey key_maker;
     Run runner;
   };
 
   void submit(std::unique_ptr<Work> work);
   void run_and_go_on(Works::iterator work) noexcept;
-  bool may_run(Works::iterator work) noexcept;
-  static bool answer(Work& work) noexcept;
-  bool end_and_start_next(Works::iterator& work, bool was_run) noexcept;
+  static std::optional<StuckRead> answer(Work& work) noexcept;
+  bool end_and_start_next(Works::iterator& work, std::optional<StuckRead> stuck) noexcept;
   /// Of programs that have waited since the tick before.
   std::vector<KillableRequest::Ptr> waiting_requests();
-  void note_oldest() noexcept;
-  static Clock::duration stalled_for(const Work& work, Clock::time_point now) noexcept;
-  StallWatch::Found find_stalled(Clock::time_point now) const noexcept;
   void give_up_killed() noexcept;
   // These need mutex_.
   template <typename Look>
@@ -157,31 +138,32 @@ class StorageQueue {
       for (const auto& work : works) look(*work);
     };
     look_at(running_);
-    look_at(held_);
+    look_at(left_);
     for (const Works& due : due_) look_at(due);
   }
-  void close_for_others(Work& work);
+  Works& due(const Work& work) noexcept { return due_[static_cast<std::size_t>(work.kind)]; }
+  /// Whether work for its node runs that is not to run at the same time.
+  bool is_node_busy(const Work& work) const noexcept;
   bool start_next(Works::iterator& next) noexcept;
   void give_permit_back(const Work& work) noexcept;
-  void release_held() noexcept;
-  void drop_given_up(Works& from, Works& to) noexcept;
-  void look_after(Work& work, Clock::time_point now);
-  void close_stuck(Work& work, const Awaited& awaited, Clock::time_point now);
-  bool send_probe(const Awaited& awaited) noexcept;
   unsigned startable() const noexcept;
+  void note_late(Work& work, Clock::time_point now, bool hangs) noexcept;
+  void resume_left() noexcept;
+  static void drop_given_up(Works& from, Works& to) noexcept;
+  void note_oldest() noexcept;
+  StallWatch::Found find_stalled(Clock::time_point now, bool hangs) const noexcept;
 
   std::function<void(unsigned)> wake_;
   std::function<void()> taken_;
   std::function<void()> stalled_;
   std::atomic<unsigned> threads_taken_ = 0;
   std::mutex mutex_;
-  // All guarded by mutex_, except ClosedSources::any(). They are lists, so that moving work from
+  // All guarded by mutex_. They are lists, so that moving work from
   // one to another allocates no memory: a failure could not be reported.
   WaitPermits permits_;
-  ClosedSources closed_;
   Works running_;
   std::array<Works, kWaitLimits.size()> due_;  ///< wait for a permit
-  Works held_;                                 ///< would read what is closed
+  Works left_;                                 ///< wait for what hangs, without a permit
   StallWatch stalls_;
   std::optional<Ticker> ticker_;  ///< last: it uses the others
 };

@@ -22,20 +22,22 @@ enum class WaitClass : std::uint8_t {
 struct WaitLimits {
   /// How much work may run at once.
   unsigned permits = 0;
-  /// How much work may be stuck in addition, after lending its permits.
-  unsigned stuck = 0;
-  /// Work with the same key runs one at a time; the others usually find it done.
+  /// How much work that is late may run in addition.
+  unsigned late = 0;
+  /// Whether work that meets a stuck read leaves its thread, and is done again later.
+  bool leaves = false;
+  /// Work for the same node runs one at a time; the others usually find it done.
   bool one_at_a_time = false;
 };
 
 /// By WaitClass.
 inline constexpr std::array<WaitLimits, 6> kWaitLimits = {{
-    {.permits = 16, .stuck = 96},
-    {.permits = 4, .stuck = 16},
+    {.permits = 16, .late = 96, .leaves = true},
+    {.permits = 4, .late = 16},
     {.permits = 4},
     {.permits = 4},
-    {.permits = 4, .stuck = 16, .one_at_a_time = true},
-    {.permits = 4, .stuck = 16, .one_at_a_time = true},
+    {.permits = 4, .late = 16, .one_at_a_time = true},
+    {.permits = 4, .late = 16, .one_at_a_time = true},
 }};
 
 constexpr const WaitLimits& limits_of(WaitClass kind) noexcept {
@@ -59,21 +61,21 @@ class WaitPermits {
   }
   void give_back(WaitClass kind) noexcept { ++free_[static_cast<std::size_t>(kind)]; }
 
-  /// Lends the permit of stuck work to other work.
-  /// @return false if the limit of stuck work is reached; then it keeps its permit.
-  bool lend(WaitClass kind) noexcept {
-    unsigned& lent = lent_[static_cast<std::size_t>(kind)];
-    if (lent == limits_of(kind).stuck) return false;
-    ++lent;
+  /// Gives the permit of late work to other work.
+  /// @return false if as much is late already; then it keeps its permit.
+  bool give_up(WaitClass kind) noexcept {
+    unsigned& late = late_[static_cast<std::size_t>(kind)];
+    if (late == limits_of(kind).late) return false;
+    ++late;
     give_back(kind);
     return true;
   }
-  /// Call this when work whose permit was lent has ended.
-  void end_lending(WaitClass kind) noexcept { --lent_[static_cast<std::size_t>(kind)]; }
+  /// Call this when late work has ended.
+  void end_late(WaitClass kind) noexcept { --late_[static_cast<std::size_t>(kind)]; }
 
  private:
   std::array<unsigned, kWaitLimits.size()> free_{};
-  std::array<unsigned, kWaitLimits.size()> lent_{};
+  std::array<unsigned, kWaitLimits.size()> late_{};
 };
 
 }  // namespace reshardfs

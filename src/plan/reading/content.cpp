@@ -10,7 +10,6 @@
 
 #include "base/process/counters.h"
 #include "base/process/fault_report.h"
-#include "storage/source_use.h"
 
 namespace reshardfs {
 namespace {
@@ -74,8 +73,6 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 
 void ReadBatch::use(const ByteSource& source) {
   last_ = &source;
-  // A request to a server has a limit in time, and each wait for it is as long as another.
-  now_using(source.is_remote() ? nullptr : &source);
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
 }
@@ -83,10 +80,8 @@ void ReadBatch::use(const ByteSource& source) {
 void ReadBatch::check() {
   for (const ByteSource* source : used_) {
     last_ = source;
-    now_using(source->is_remote() ? nullptr : source);
     source->check_unchanged();
   }
-  now_using(nullptr);
 }
 
 void ReadBatch::rethrow_first() {

@@ -18,8 +18,16 @@ LocalFetcher::LocalFetcher(ByteSourcePtr file, std::string identity,
       readers_(std::move(readers)),
       reading_(LocalReaders::file_of(file_system_)) {}
 
-bool LocalFetcher::answers() const noexcept {
-  return !readers_().is_stuck(reading_);
+void LocalFetcher::check(Done done) const {
+  readers_().submit(reading_, Foresight::kNow, [file = file_, done = std::move(done)] {
+    std::exception_ptr failure;
+    try {
+      file->check_unchanged();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    done(failure);
+  });
 }
 
 void LocalFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byte>> out,

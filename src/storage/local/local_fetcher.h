@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -36,9 +37,14 @@ class LocalFetcher final : public RangeFetcher {
   const std::string& identity() const noexcept override { return identity_; }
   bool is_remote() const noexcept override { return false; }
   void check_unchanged() const override { file_->check_unchanged(); }
-  bool answers() const noexcept override;
+  Answering answering() const noexcept override { return readers_().answering(reading_); }
+  std::chrono::steady_clock::duration patience() const noexcept override {
+    return readers_().patience(reading_);
+  }
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override;
+  /// Like check_unchanged(), but does not wait. @throws std::bad_alloc
+  void check(Done done) const;
 
  private:
   /// One read of all bytes of `parts`.

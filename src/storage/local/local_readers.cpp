@@ -20,8 +20,6 @@ namespace {
 constexpr std::chrono::milliseconds kReaderLookInterval{20};
 /// For so long a thread waits for work.
 constexpr std::chrono::seconds kIdle{10};
-/// A read that takes so many times as long as usual is stuck.
-constexpr int kManyTimes = 8;
 
 }  // namespace
 
@@ -36,13 +34,14 @@ struct LocalReaders::Task {
 /// Guarded by the mutex of the state that owns it.
 class LocalReaders::File {
  public:
-  explicit File(std::shared_ptr<const FileSystemSpeed> its_file_system) noexcept
+  explicit File(std::shared_ptr<FileSystemSpeed> its_file_system) noexcept
       : file_system(std::move(its_file_system)) {}
 
   /// Reads that were under way in the process that this one was forked from never end here.
-  void belong_to(const State* state) noexcept {
+  void belong_to(const State* state, unsigned first_window) noexcept {
     if (owner == state) return;
     owner = state;
+    window = first_window;
     needed.clear();
     ahead.clear();
     active = stuck = 0;
@@ -50,12 +49,16 @@ class LocalReaders::File {
   }
   bool waits() const noexcept { return !needed.empty() || !ahead.empty(); }
 
-  const std::shared_ptr<const FileSystemSpeed> file_system;
+  /// Whether nothing has come back since a read got stuck.
+  bool hangs() const noexcept { return stuck > 0 && window == 1; }
+
+  const std::shared_ptr<FileSystemSpeed> file_system;
   const State* owner = nullptr;
   Tasks needed;
   Tasks ahead;
   unsigned active = 0;  ///< reads that are not stuck
   unsigned stuck = 0;
+  unsigned window = 0;  ///< how many may be active while any read of its file system is stuck
   Clock::time_point last_start{};
   const Task* last = nullptr;  ///< the one that began last, until it ends
 };
@@ -70,6 +73,9 @@ struct LocalReaders::State {
   bool start_thread(const std::shared_ptr<State>& self) noexcept;
   void call_another(const std::shared_ptr<State>& self) noexcept;
   void look(Clock::time_point now) noexcept;
+  Clock::duration patience(const File& file) const noexcept {
+    return file.file_system->patience(limits.patience);
+  }
   bool may_start(const File& file, Clock::time_point now) const noexcept;
   bool take(Tasks::iterator& task) noexcept;
   bool wait_for_work(std::unique_lock<std::mutex>& lock) noexcept;
@@ -84,9 +90,8 @@ struct LocalReaders::State {
   std::list<FilePtr> ready;  ///< those with tasks that wait, in turn
   std::uint64_t waiting = 0;
   Tasks running;
-  unsigned active = 0;  ///< of the running: not stuck
-  unsigned stuck = 0;
-  std::unordered_map<const FileSystemSpeed*, unsigned> stuck_of;
+  Tasks stuck;                                                    ///< no longer among the running
+  std::unordered_map<const FileSystemSpeed*, unsigned> stuck_of;  ///< of each file a few
   std::uint64_t reads = 0;
 };
 
@@ -99,6 +104,7 @@ void LocalReaders::State::add(const FilePtr& file, Foresight when, Tasks task) {
 }
 
 bool LocalReaders::State::start_thread(const std::shared_ptr<State>& self) noexcept {
+  if (threads >= limits.threads) return false;
   try {
     const NoSignals blocked;
     std::thread([self] { self->work(self); }).detach();
@@ -120,28 +126,33 @@ void LocalReaders::State::call_another(const std::shared_ptr<State>& self) noexc
 }
 
 void LocalReaders::State::look(Clock::time_point now) noexcept {
-  for (Task& task : running) {
-    File& file = *task.file;
-    const Clock::duration patience =
-        std::max<Clock::duration>(limits.patience, kManyTimes * file.file_system->usual());
-    if (task.stuck || now - task.started < patience) continue;
-    task.stuck = true;
-    --active;
+  for (auto next = running.begin(); next != running.end();) {
+    const auto task = next++;
+    File& file = *task->file;
+    if (now - task->started < patience(file)) continue;
+    task->stuck = true;
+    stuck.splice(stuck.end(), running, task);
     --file.active;
-    ++stuck;
     ++file.stuck;
-    ++stuck_of.find(file.file_system.get())->second;
+    file.window = 1;
+    file.file_system->add_stuck(1);
+    if (file.stuck <= limits.counted_of_file) ++stuck_of.find(file.file_system.get())->second;
   }
 }
 
 bool LocalReaders::State::may_start(const File& file, Clock::time_point now) const noexcept {
-  if (active >= limits.at_once) return false;
-  if (stuck == 0) return file.active < limits.of_file;
-  if (stuck_of.find(file.file_system.get())->second >= limits.stuck_of_file_system) return false;
-  if (file.stuck == 0) return file.active < limits.of_file_beside_stuck;
-  // It may be stuck at one place only: each read that comes back is followed by another one.
-  return file.active == 0 && file.stuck < limits.stuck_of_file &&
-         (file.last == nullptr || now - file.last_start >= limits.probe_interval);
+  const FileSystemSpeed& file_system = *file.file_system;
+  const bool many = stuck_of.find(&file_system)->second >= limits.stuck_of_file_system;
+  // Threads are left for what is known to answer.
+  const bool full = stuck.size() + limits.at_once >= limits.threads;
+  if (file.hangs()) {
+    // It may be stuck at one place only.
+    return !full && file.active == 0 && file.stuck < (many ? 2 : limits.stuck_of_file) &&
+           (file.last == nullptr || now - file.last_start >= limits.probe_interval * file.stuck);
+  }
+  if (!file_system.is_stuck()) return file.active < limits.of_file;
+  if (file.window > limits.of_new_file) return file.active < file.window;
+  return !full && file.active < (many ? 1 : file.window);
 }
 
 /// @return whether there is one that may start; it is among the running then.
@@ -149,6 +160,8 @@ bool LocalReaders::State::take(Tasks::iterator& task) noexcept {
   const Clock::time_point now = Clock::now();
   look(now);
   for (const auto queue : {&File::needed, &File::ahead}) {
+    if (running.size() >= (queue == &File::needed ? limits.at_once : limits.ahead_at_once))
+      return false;
     for (auto next = ready.begin(); next != ready.end(); ++next) {
       File& file = **next;
       if ((file.*queue).empty() || !may_start(file, now)) continue;
@@ -157,7 +170,6 @@ bool LocalReaders::State::take(Tasks::iterator& task) noexcept {
       task->started = file.last_start = now;
       file.last = &*task;
       ++file.active;
-      ++active;
       ++reads;
       --waiting;
       if (file.waits()) {
@@ -174,12 +186,11 @@ bool LocalReaders::State::take(Tasks::iterator& task) noexcept {
 void LocalReaders::State::end(Tasks::iterator task) noexcept {
   File& file = *task->file;
   if (task->stuck) {
-    --stuck;
-    --file.stuck;
-    --stuck_of.find(file.file_system.get())->second;
+    if (file.stuck-- <= limits.counted_of_file) --stuck_of.find(file.file_system.get())->second;
+    file.file_system->add_stuck(-1);
   } else {
-    --active;
     --file.active;
+    file.window = std::min(file.window + 1, limits.of_file);
   }
   if (file.last == &*task) file.last = nullptr;
 }
@@ -208,7 +219,7 @@ void LocalReaders::State::work(const std::shared_ptr<State>& self) noexcept {
       lock.lock();
       end(task);
       Tasks ended;
-      ended.splice(ended.end(), running, task);
+      ended.splice(ended.end(), task->stuck ? stuck : running, task);
       lock.unlock();
       ended.clear();  // without the mutex: it may be the last to hold a file
       lock.lock();
@@ -217,7 +228,7 @@ void LocalReaders::State::work(const std::shared_ptr<State>& self) noexcept {
   --threads;
 }
 
-LocalReaders::FilePtr LocalReaders::file_of(std::shared_ptr<const FileSystemSpeed> file_system) {
+LocalReaders::FilePtr LocalReaders::file_of(std::shared_ptr<FileSystemSpeed> file_system) {
   return std::make_shared<File>(std::move(file_system));
 }
 
@@ -246,7 +257,7 @@ void LocalReaders::submit(const FilePtr& file, Foresight when, Read read) {
   task.push_back({file, std::move(read)});
   {
     const std::scoped_lock lock(state_->mutex);
-    file->belong_to(state_.get());
+    file->belong_to(state_.get(), state_->limits.of_new_file);
     if (state_->threads > 0 || state_->start_thread(state_)) {
       state_->add(file, when, std::move(task));
       state_->call_another(state_);
@@ -256,16 +267,26 @@ void LocalReaders::submit(const FilePtr& file, Foresight when, Read read) {
   task.front().read();
 }
 
-bool LocalReaders::is_stuck(const FilePtr& file) const {
+LocalReaders::Answering LocalReaders::answering(const FilePtr& file) const {
   const std::scoped_lock lock(state_->mutex);
-  state_->look(Clock::now());
-  return file->owner == state_.get() && file->stuck > 0;
+  const Clock::time_point now = Clock::now();
+  state_->look(now);
+  if (file->owner != state_.get()) return Answering::kYes;
+  const bool is_kept_back = file->waits() && file->active == 0 && !state_->may_start(*file, now);
+  if (file->hangs() || is_kept_back) return file->waits() ? Answering::kTried : Answering::kNo;
+  return file->stuck > 0 ? Answering::kPartly : Answering::kYes;
+}
+
+LocalReaders::Clock::duration LocalReaders::patience(const FilePtr& file) const noexcept {
+  return state_->patience(*file);
 }
 
 LocalReaders::Figures LocalReaders::figures() const {
   const std::scoped_lock lock(state_->mutex);
   state_->look(Clock::now());
-  return {.reads = state_->reads, .in_flight = state_->running.size(), .stuck = state_->stuck};
+  return {.reads = state_->reads,
+          .in_flight = state_->running.size() + state_->stuck.size(),
+          .stuck = state_->stuck.size()};
 }
 
 }  // namespace reshardfs

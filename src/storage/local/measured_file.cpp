@@ -10,65 +10,80 @@
 #include "storage/descriptor_pool.h"
 #include "storage/local/file_system_type.h"
 #include "storage/remote/cached_fetcher.h"
+#include "storage/stuck_read.h"
 
 namespace reshardfs {
-namespace {
-
-/// Reads, and tells the file system's speed how long that took.
-template <typename Read>
-void timed(FileSystemSpeed& file_system, std::uint64_t bytes, Read&& read) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point began = Clock::now();
-  read();
-  file_system.note(bytes, Clock::now() - began);
-}
-
-}  // namespace
-
 std::atomic<SlowFiles>& slow_files() noexcept {
   static std::atomic<SlowFiles> which = SlowFiles::kMeasured;
   return which;
 }
 
 ByteSourcePtr measured(ByteSourcePtr file) {
-  const DescriptorPtr descriptor = file->descriptor();
   const SlowFiles slow = slow_files();
-  if (slow == SlowFiles::kNone && source_cache() == nullptr) return file;
   const bool all = slow == SlowFiles::kAll;
   struct statfs system {};
-  if (::fstatfs(descriptor->get(), &system) != 0) return file;
-  if (!all && !is_remote_type(type_of(system))) return file;
-  std::string identity = file->identity();
+  const bool known = ::fstatfs(file->descriptor()->get(), &system) == 0;
+  const bool may_be_slow = known && (all || is_remote_type(type_of(system)));
+  std::optional<std::string> identity;
+  MeasuredFile::Way way{.is_timed = may_be_slow, .is_pooled = false};
+  if (may_be_slow) {
+    if (source_cache() != nullptr) identity = file->identity();
+    way.is_pooled = slow != SlowFiles::kNone || source_cache() != nullptr;
+    way.always_far = all || (identity && !identity->empty());
+  }
   auto file_system = FileSystemSpeed::of(file->stamp().device);
-  const bool is_kept = source_cache() != nullptr && !identity.empty();
   return std::make_shared<MeasuredFile>(std::move(file), std::move(identity),
-                                        std::move(file_system),
-                                        MeasuredFile::Way{.always_far = all || is_kept});
+                                        std::move(file_system), std::move(way));
 }
 
-MeasuredFile::MeasuredFile(ByteSourcePtr file, std::string identity,
+MeasuredFile::MeasuredFile(ByteSourcePtr file, std::optional<std::string> identity,
                            std::shared_ptr<FileSystemSpeed> file_system, Way way)
     : file_(std::move(file)),
       identity_(std::move(identity)),
       file_system_(std::move(file_system)),
       way_(std::move(way)) {}
 
-const MeasuredFile::Far& MeasuredFile::far() const {
-  was_far_.call([this] {
-    auto fetcher =
-        std::make_shared<const LocalFetcher>(file_, identity_, file_system_, way_.readers);
-    far_.emplace(std::move(fetcher), *way_.pool);
+const LocalFetcher& MeasuredFile::fetcher() const {
+  has_fetcher_.call([this] {
+    fetcher_ = std::make_shared<const LocalFetcher>(file_, identity_.value_or(""), file_system_,
+                                                    way_.readers);
   });
-  return *far_;
+  return *fetcher_;
+}
+
+const PooledSource& MeasuredFile::pooled() const {
+  was_far_.call([this] {
+    static_cast<void>(fetcher());
+    pooled_.emplace(fetcher_, *way_.pool);
+  });
+  return *pooled_;
+}
+
+bool MeasuredFile::is_left() const noexcept {
+  return file_system_->is_stuck() && LeftReads::of_thread() != nullptr;
+}
+
+template <typename Read>
+void MeasuredFile::read_directly(std::uint64_t bytes, Read&& read) const {
+  using Clock = std::chrono::steady_clock;
+  const FileSystemSpeed::DirectRead looked_after(*file_system_);
+  if (!way_.is_timed) return read();
+  const Clock::time_point began = Clock::now();
+  read();
+  file_system_->note(bytes, Clock::now() - began);
 }
 
 void MeasuredFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  if (is_far()) return far().source.read_at(offset, out);
-  timed(*file_system_, out.size(), [&] { file_->read_at(offset, out); });
+  if (is_far()) return pooled().read_at(offset, out);
+  if (is_left() && !out.empty()) {
+    require_in_source(*this, offset, out.size());
+    return way_.pool->read_alone(fetcher(), offset, out);
+  }
+  read_directly(out.size(), [&] { file_->read_at(offset, out); });
 }
 
 void MeasuredFile::read_many(std::span<const ReadRequest> parts) const {
-  if (is_far()) return far().source.read_many(parts);
+  if (is_far()) return pooled().read_many(parts);
   for (const ReadRequest& part : parts) read_at(part.offset, part.out);
 }
 
@@ -76,18 +91,27 @@ void MeasuredFile::foresee(std::span<const ByteRange> ranges, Foresight when) co
   if (!is_far()) return;
   try {
     // What will not come would only take the memory of the pool.
-    const Far& way = far();
-    if (way.fetcher->answers()) way.source.foresee(ranges, when);
+    const PooledSource& source = pooled();
+    if (fetcher_->answering() <= LocalReaders::Answering::kPartly) source.foresee(ranges, when);
   } catch (const std::exception&) {
     // Without memory for it, it is read when it is needed.
   }
 }
 
 bool MeasuredFile::gather(const StridedRanges& ranges, std::byte* out) const {
-  if (is_far()) return false;
+  if (is_far() || is_left()) return false;
   bool done = false;
-  timed(*file_system_, ranges.span().length(), [&] { done = file_->gather(ranges, out); });
+  read_directly(ranges.span().length(), [&] { done = file_->gather(ranges, out); });
   return done;
+}
+
+void MeasuredFile::check_unchanged() const {
+  if (!is_left()) {
+    const FileSystemSpeed::DirectRead looked_after(*file_system_);
+    return file_->check_unchanged();
+  }
+  const LocalFetcher& own = fetcher();
+  way_.pool->wait_for(own, [&own](RangeFetcher::Done done) { own.check(std::move(done)); });
 }
 
 std::shared_ptr<const Descriptor> MeasuredFile::descriptor() const {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -56,10 +57,17 @@ class BlockPool {
   /// Drops the source's blocks.
   void remove_source(std::uint64_t source) noexcept;
 
-  /// Fills `out` from `offset` on, and waits for what must be fetched.
-  /// @throws errors of fetching.
+  /// Fills `out` from `offset` on, and waits for what must be fetched. A request that fails, or is
+  /// stuck, may be for more than `out`, or be somebody else's: then `out` is fetched by itself.
+  /// @throws errors of fetching; StuckRead.
   void read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
             std::span<std::byte> out);
+  /// The same, but nothing is shared with other readers, or kept.
+  void read_alone(const RangeFetcher& fetcher, std::uint64_t offset, std::span<std::byte> out);
+  /// Runs `begin`, which gets what to call at the end, and waits for that.
+  /// @throws its failure; StuckRead, but only a few times for one piece of work.
+  void wait_for(const RangeFetcher& fetcher,
+                const std::function<void(RangeFetcher::Done done)>& begin);
   /// Begins to fetch missing parts of the ranges, as far as there is room. Does not wait.
   void foresee(std::uint64_t source, const RangeFetcher& fetcher, std::span<const ByteRange> ranges,
                Foresight when);
@@ -112,8 +120,9 @@ class BlockPool {
   void finished(Fetch& fetch, const std::exception_ptr& failure) noexcept;
   bool read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
                  std::span<std::byte> out);
-  void await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const Fetch& fetch);
-  void read_past(const RangeFetcher& fetcher, std::uint64_t offset, std::span<std::byte> out);
+  enum class Whose : std::uint8_t { kOwn, kShared };
+  bool await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const FetchPtr& fetch,
+             Whose whose, bool may_leave);
 
   std::atomic<std::uint64_t> capacity_;
   std::atomic<std::uint64_t> next_source_{1};

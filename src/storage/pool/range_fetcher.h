@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -41,9 +42,18 @@ class RangeFetcher {
   /// @throws Error kChanged if another version is known to exist.
   virtual void check_unchanged() const = 0;
 
-  /// False if reads in progress take so long that they may never end. Remote reads end with an
-  /// error instead.
-  virtual bool answers() const noexcept { return true; }
+  enum class Answering : std::uint8_t {
+    kYes,     ///< or nobody has asked
+    kPartly,  ///< some requests take so long that they may never come, others come
+    kNo,      ///< nothing has come since
+    kTried,   ///< nor that, but a request waits already to try again: more are of no use
+  };
+  /// Requests to servers end with an error instead.
+  virtual Answering answering() const noexcept { return Answering::kYes; }
+  /// What takes longer may never come, even if the rest does.
+  virtual std::chrono::steady_clock::duration patience() const noexcept {
+    return std::chrono::steady_clock::duration::max();
+  }
 
   /// Whether to request whole blocks (BlockPool::kBlockBytes), because they are cached as such.
   virtual bool by_blocks() const noexcept { return false; }

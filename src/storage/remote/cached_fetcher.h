@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -28,7 +29,10 @@ class CachedFetcher final : public RangeFetcher {
   bool is_opened() const noexcept override { return fetcher_->is_opened(); }
   bool is_remote() const noexcept override { return fetcher_->is_remote(); }
   void check_unchanged() const override { fetcher_->check_unchanged(); }
-  bool answers() const noexcept override { return fetcher_->answers(); }
+  Answering answering() const noexcept override { return fetcher_->answering(); }
+  std::chrono::steady_clock::duration patience() const noexcept override {
+    return fetcher_->patience();
+  }
   bool by_blocks() const noexcept override { return true; }
 
   /// Cached blocks are complete when it returns; the others are being fetched.

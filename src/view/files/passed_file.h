@@ -7,7 +7,6 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "plan/reading/content.h"
 #include "storage/byte_source.h"
 #include "storage/inputs.h"
 #include "storage/source_tree.h"
@@ -25,14 +24,8 @@ class PassedFile final : public VirtualFile {
 
   std::uint64_t size() const override { return source_->size(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    ReadBatch batch;  // tells who looks after the thread what it waits for
-    batch.use(*source_);
     source_->read_at(offset, out);
-    batch.check();
-  }
-  std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
-                                            std::uint64_t /*length*/) const override {
-    return {source_.get()};
+    source_->check_unchanged();
   }
   std::shared_ptr<const ByteSource> equal_source() const override { return source_; }
   std::vector<StoredRange> stored_ranges(std::uint64_t offset, std::uint64_t length,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/queue/storage_queue.h"
 
-#include <condition_variable>
+#include <atomic>
 #include <deque>
 #include <future>
 #include <memory>
@@ -11,13 +11,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/sources.h"
+#include "storage/local/file_system_speed.h"
 
 namespace reshardfs {
 namespace {
 
 using namespace std::chrono_literals;
-using Key = StorageQueue::Key;
 
 constexpr auto kLimits = [](WaitClass kind) { return kWaitLimits[static_cast<std::size_t>(kind)]; };
 
@@ -51,303 +50,188 @@ class StorageQueueTest : public testing::Test {
   }
 
   static Reply done() { return Reply::error(0); }
-  static Key key_of(const ByteSource* source) {
-    return source == nullptr ? Key{} : Key{{.source = source}};
-  }
 
-  /// On a thread of its own: work that is in `source` until it is let go.
-  Step& start_stuck(const ByteSource* source, WaitClass kind = WaitClass::kRead) {
+  /// On a thread of its own: work that runs until it is let go.
+  Step& start(WaitClass kind = WaitClass::kRead, InodeNumber node = 0) {
     Step& step = steps.emplace_back();
-    threads.emplace_back([this, source, kind, &step] {
-      queue.submit(
-          nullptr, kind, [source] { return key_of(source); },
-          [source, &step] {
-            now_using(source);
-            step.begin();
-            return done();
-          });
+    threads.emplace_back([this, kind, node, &step] {
+      queue.submit(nullptr, kind, node, [&step] {
+        step.begin();
+        return done();
+      });
     });
     step.wait_until_begun();
     return step;
   }
-  /// On this thread: work that adds its number to `ran`.
-  void submit(int number, const ByteSource* source = nullptr, WaitClass kind = WaitClass::kRead) {
-    queue.submit(
-        nullptr, kind,
-        [this, source] {
-          ++keys_asked;
-          return key_of(source);
-        },
-        [this, number] {
-          ran.push_back(number);
-          return done();
-        });
+  void let_all_go() {
+    for (Step& step : steps) step.let_go();
+    join();
   }
-  /// Ticks until what is stuck is known to be.
-  void find_stuck() {
+  /// On this thread: work that adds its number to `ran`.
+  void submit(int number, WaitClass kind = WaitClass::kRead, InodeNumber node = 0) {
+    queue.submit(nullptr, kind, node, [this, number] {
+      ran.push_back(number);
+      return done();
+    });
+  }
+  /// Work that meets a read that is stuck, as long as `hangs`.
+  void submit_stuck(int number, const std::atomic<bool>& hangs) {
+    queue.submit(nullptr, WaitClass::kRead, 0, [this, number, &hangs] {
+      EXPECT_NE(LeftReads::of_thread(), nullptr);
+      if (hangs) {
+        const auto may_go_on = [&hangs] { return !hangs; };
+        throw StuckRead{std::make_shared<const std::function<bool()>>(may_go_on)};
+      }
+      ran.push_back(number);
+      return done();
+    });
+  }
+  /// Ticks until what runs is late.
+  void be_late() {
     queue.tick(now);
-    now += StorageQueue::kStuckAfter;
+    now += StorageQueue::kLateAfter;
     queue.tick(now);
   }
 
   StorageQueue queue{StorageQueue::Ticks::kByHand};
   StorageQueue::Clock::time_point now{1h};
   std::atomic<unsigned> offered = 0;
-  const std::shared_ptr<const ByteSource> a = std::make_shared<test::MemorySource>("a");
-  const std::shared_ptr<const ByteSource> b = std::make_shared<test::MemorySource>("b");
   std::vector<int> ran;
-  int keys_asked = 0;
   std::deque<Step> steps;
   std::vector<std::thread> threads;
+};
+
+/// A file system of which a read is stuck.
+class HangingFileSystem {
+ public:
+  HangingFileSystem() { speed_->add_stuck(1); }
+  HangingFileSystem(const HangingFileSystem&) = delete;
+  HangingFileSystem& operator=(const HangingFileSystem&) = delete;
+  ~HangingFileSystem() { speed_->add_stuck(-1); }
+
+ private:
+  const std::shared_ptr<FileSystemSpeed> speed_ = FileSystemSpeed::of(4711);
 };
 
 TEST_F(StorageQueueTest, RunsWorkOnTheThreadThatBringsIt) {
   submit(1);
   EXPECT_THAT(ran, testing::ElementsAre(1));
-  EXPECT_EQ(keys_asked, 0) << "what work reads costs nothing while no source is stuck";
   EXPECT_FALSE(queue.tick(now));
 }
 
 TEST_F(StorageQueueTest, WorkWithoutAPermitRunsWhenOtherWorkEnds) {
-  for (unsigned i = 0; i < kLimits(WaitClass::kRead).permits; ++i) start_stuck(nullptr);
+  for (unsigned i = 0; i < kLimits(WaitClass::kRead).permits; ++i) start();
   submit(1);
-  submit(2, nullptr, WaitClass::kMade);
+  submit(2, WaitClass::kMade);
   EXPECT_THAT(ran, testing::ElementsAre(2)) << "classes have permits of their own";
   EXPECT_TRUE(queue.tick(now));
   EXPECT_EQ(offered, 0U);
-  for (Step& step : steps) step.let_go();
-  join();
+  let_all_go();
   EXPECT_THAT(ran, testing::ElementsAre(2, 1));
 }
 
-TEST_F(StorageQueueTest, WorkThatIsStuckInASourceGivesItsPermitToOthers) {
-  for (unsigned i = 0; i < kLimits(WaitClass::kRead).permits; ++i) start_stuck(a.get());
-  submit(1, b.get());
-  EXPECT_THAT(ran, testing::IsEmpty());
-  find_stuck();
+TEST_F(StorageQueueTest, LateWorkGivesItsPermitToOthersWhileAReadHangs) {
+  for (unsigned i = 0; i < kLimits(WaitClass::kRead).permits; ++i) start();
+  submit(1);
+  be_late();
+  EXPECT_EQ(offered, 0U) << "what takes long may compute";
+  const HangingFileSystem hanging;
+  queue.tick(now);
   EXPECT_EQ(offered, 1U);
   queue.help();
   EXPECT_THAT(ran, testing::ElementsAre(1));
-  submit(2, b.get());
+  submit(2);
   EXPECT_THAT(ran, testing::ElementsAre(1, 2));
-  for (Step& step : steps) step.let_go();
+  let_all_go();
 }
 
-TEST_F(StorageQueueTest, WorkThatComputesIsNotStuck) {
-  for (unsigned i = 0; i < kLimits(WaitClass::kMade).permits; ++i) {
-    start_stuck(nullptr, WaitClass::kMade);
-  }
-  submit(1, nullptr, WaitClass::kMade);
-  find_stuck();
+TEST_F(StorageQueueTest, WorkThatComputesIsNeverLate) {
+  for (unsigned i = 0; i < kLimits(WaitClass::kMade).permits; ++i) start(WaitClass::kMade);
+  submit(1, WaitClass::kMade);
+  const HangingFileSystem hanging;
+  be_late();
   EXPECT_EQ(offered, 0U);
   EXPECT_THAT(ran, testing::IsEmpty());
-  for (Step& step : steps) step.let_go();
-  join();
+  let_all_go();
   EXPECT_THAT(ran, testing::ElementsAre(1));
 }
 
-TEST_F(StorageQueueTest, WorkThatReadsAStuckSourceIsHeldBackUntilItAnswers) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  submit(1, a.get());
-  submit(2, b.get());
-  EXPECT_THAT(ran, testing::ElementsAre(2));
-  stuck.let_go();
-  join();
-  EXPECT_THAT(ran, testing::ElementsAre(2, 1));
-  submit(3, a.get());
-  EXPECT_THAT(ran, testing::ElementsAre(2, 1, 3));
-}
-
-TEST_F(StorageQueueTest, AnyNumberOfReadsOfAStuckSourceTakesNoThreads) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  for (int i = 0; i < 1000; ++i) submit(i, a.get());
-  EXPECT_THAT(ran, testing::IsEmpty());
-  stuck.let_go();
-  join();
-  EXPECT_EQ(ran.size(), 1000U);
-}
-
-TEST_F(StorageQueueTest, WhileASourceIsStuckOthersAreReadByOneAtATime) {
-  Step& stuck = start_stuck(a.get());
-  Step& before = start_stuck(b.get());  // not known to be stuck yet
-  queue.tick(now);
-  before.let_go();
-  threads.back().join();
-  threads.pop_back();
-  find_stuck();
-  Step& first = start_stuck(b.get());
-  submit(1, b.get());
-  submit(2, nullptr);
-  EXPECT_THAT(ran, testing::ElementsAre(2)) << "if b is stuck too it takes one thread";
-  first.let_go();
-  threads.back().join();
-  threads.pop_back();
-  EXPECT_THAT(ran, testing::ElementsAre(2, 1));
-  stuck.let_go();
-  join();
-  Step& again = start_stuck(b.get());
-  submit(3, b.get());
-  EXPECT_THAT(ran, testing::ElementsAre(2, 1, 3)) << "all is well again";
-  again.let_go();
-}
-
-TEST_F(StorageQueueTest, OfSeveralSourcesOnlyTheStuckOneIsClosed) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  const auto c = std::make_shared<test::MemorySource>("c");
-  Step both;
-  threads.emplace_back([&] {
-    queue.submit(
-        nullptr, WaitClass::kRead,
-        [&] {
-          return Key{{.source = b.get()}, {.source = c.get()}};
-        },
-        [&] {
-          now_using(b.get());
-          both.begin();
-          return done();
-        });
-  });
-  both.wait_until_begun();
-  submit(1, c.get());
-  EXPECT_THAT(ran, testing::IsEmpty());
-  find_stuck();
-  queue.help();
-  EXPECT_THAT(ran, testing::ElementsAre(1));
-  submit(2, b.get());
-  EXPECT_THAT(ran, testing::ElementsAre(1));
-  both.let_go();
-  stuck.let_go();
-  join();
-  EXPECT_THAT(ran, testing::ElementsAre(1, 2));
-}
-
-TEST_F(StorageQueueTest, ASourceThatIsStuckInOnePlaceIsFoundByAProbe) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  submit(1, a.get());
-  submit(2, a.get());
-  queue.tick(now + ClosedSources::kProbeInterval - 1ms);
-  EXPECT_EQ(offered, 0U);
-  queue.tick(now + ClosedSources::kProbeInterval);
-  EXPECT_EQ(offered, 1U) << "one tries it, the others wait for what it finds";
-  queue.help();
-  EXPECT_THAT(ran, testing::ElementsAre(1, 2));
-  EXPECT_FALSE(stuck.has_begun() && ran.empty());
-  submit(3, a.get());
-  EXPECT_THAT(ran, testing::ElementsAre(1, 2, 3)) << "what is stuck for ever closes it once";
-  stuck.let_go();
-}
-
-TEST_F(StorageQueueTest, AProbeThatIsStuckTooIsTheOnlyOne) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  Step probe;
-  queue.submit(
-      nullptr, WaitClass::kRead, [this] { return key_of(a.get()); },
-      [this, &probe] {
-        now_using(a.get());
-        probe.begin();
-        return done();
-      });
-  submit(1, a.get());
-  queue.tick(now += ClosedSources::kProbeInterval);
-  threads.emplace_back([this] { queue.help(); });
-  probe.wait_until_begun();
-  offered = 0;
-  for (int i = 0; i < 10; ++i) queue.tick(now += ClosedSources::kProbeInterval);
-  EXPECT_EQ(offered, 0U);
-  probe.let_go();
-  stuck.let_go();
-  join();
-  EXPECT_THAT(ran, testing::ElementsAre(1));
-}
-
-TEST_F(StorageQueueTest, NoMoreThanTheirShareOfThreadsIsStuck) {
+TEST_F(StorageQueueTest, NoMoreThanItsShareIsLate) {
   const WaitLimits limits = kLimits(WaitClass::kAttribute);
-  std::vector<std::shared_ptr<const ByteSource>> sources;
-  for (unsigned i = 0; i < limits.permits + limits.stuck; ++i) {
-    sources.push_back(std::make_shared<test::MemorySource>("s"));
-    start_stuck(sources.back().get(), WaitClass::kAttribute);
-    find_stuck();
+  const HangingFileSystem hanging;
+  for (unsigned i = 0; i < limits.permits + limits.late; ++i) {
+    start(WaitClass::kAttribute);
+    be_late();
   }
-  submit(1, b.get(), WaitClass::kAttribute);
-  find_stuck();
+  submit(1, WaitClass::kAttribute);
+  be_late();
   EXPECT_THAT(ran, testing::IsEmpty());
-  submit(2, b.get());
+  submit(2);
   EXPECT_THAT(ran, testing::ElementsAre(2)) << "other classes have theirs";
-  for (Step& step : steps) step.let_go();
-  join();
+  let_all_go();
   EXPECT_THAT(ran, testing::ElementsAre(2, 1));
 }
 
-TEST_F(StorageQueueTest, OneThatGoesOnWithAnotherSourceLetsOthersRead) {
-  Step first;
-  Step second;
-  threads.emplace_back([&] {
-    queue.submit(
-        nullptr, WaitClass::kRead, [this] { return key_of(a.get()); },
-        [&] {
-          now_using(a.get());
-          first.begin();
-          now_using(b.get());
-          second.begin();
-          return done();
-        });
-  });
-  first.wait_until_begun();
-  find_stuck();
-  submit(1, a.get());
+TEST_F(StorageQueueTest, AnyNumberOfStuckReadsTakesNoThreadsAndNoPermits) {
+  std::atomic<bool> hangs = true;
+  for (int i = 0; i < 1000; ++i) submit_stuck(i, hangs);
   EXPECT_THAT(ran, testing::IsEmpty());
-  first.let_go();
-  second.wait_until_begun();
+  EXPECT_EQ(queue.threads_taken(), 0U);
+  submit(-1);
+  EXPECT_THAT(ran, testing::ElementsAre(-1));
+  EXPECT_TRUE(queue.tick(now)) << "they are looked after";
+  EXPECT_EQ(offered, 0U);
+  hangs = false;
   queue.tick(now);
-  EXPECT_EQ(offered, 1U);
+  EXPECT_EQ(offered, kLimits(WaitClass::kRead).permits);
   queue.help();
-  EXPECT_THAT(ran, testing::ElementsAre(1));
-  second.let_go();
-  join();
+  EXPECT_EQ(ran.size(), 1001U);
+  EXPECT_FALSE(queue.tick(now));
+}
+
+TEST_F(StorageQueueTest, WorkIsDoneAgainWhenWhatItMetIsOver) {
+  std::atomic<bool> first = true;
+  std::atomic<bool> second = true;
+  submit_stuck(1, first);
+  submit_stuck(2, second);
+  second = false;
+  queue.tick(now);
+  queue.help();
+  EXPECT_THAT(ran, testing::ElementsAre(2));
+  queue.tick(now);
+  queue.help();
+  EXPECT_THAT(ran, testing::ElementsAre(2)) << "the other one hangs";
+  first = false;
+  queue.tick(now);
+  queue.help();
+  EXPECT_THAT(ran, testing::ElementsAre(2, 1));
+}
+
+TEST_F(StorageQueueTest, OnlyReadsLeaveTheirThreads) {
+  LeftReads* left = nullptr;
+  for (const WaitClass kind : {WaitClass::kAttribute, WaitClass::kDirectory, WaitClass::kFile}) {
+    queue.submit(nullptr, kind, 0, [&left] {
+      left = LeftReads::of_thread();
+      return done();
+    });
+    EXPECT_EQ(left, nullptr) << "what it has read so far would be lost";
+  }
 }
 
 TEST_F(StorageQueueTest, OnePendingDirectoryIsOpenedByOneAtATime) {
-  const auto key = [] { return Key{{.node = 7}}; };
-  Step first;
-  threads.emplace_back([&] {
-    queue.submit(nullptr, WaitClass::kDirectory, key, [&first] {
-      first.begin();
-      return done();
-    });
-  });
-  first.wait_until_begun();
-  const auto add = [this](int number) {
-    return [this, number] {
-      ran.push_back(number);
-      return done();
-    };
-  };
-  for (int i = 0; i < 10; ++i) queue.submit(nullptr, WaitClass::kDirectory, key, add(i));
+  Step& first = start(WaitClass::kDirectory, 7);
+  for (int i = 0; i < 10; ++i) submit(i, WaitClass::kDirectory, 7);
   EXPECT_THAT(ran, testing::IsEmpty());
-  queue.submit(
-      nullptr, WaitClass::kDirectory, [] { return Key{{.node = 8}}; }, add(100));
+  be_late();
+  EXPECT_EQ(offered, 0U) << "they wait although there are permits";
+  submit(100, WaitClass::kDirectory, 8);
   EXPECT_THAT(ran, testing::ElementsAre(100)) << "others are not kept";
+  submit(101, WaitClass::kRead, 7);
+  submit(102, WaitClass::kRead, 7);
+  EXPECT_THAT(ran, testing::ElementsAre(100, 101, 102));
   first.let_go();
   join();
-  EXPECT_EQ(ran.size(), 11U);
-}
-
-TEST_F(StorageQueueTest, AKeyThatCannotBeMadeHoldsNothingBack) {
-  Step& stuck = start_stuck(a.get());
-  find_stuck();
-  queue.submit(
-      nullptr, WaitClass::kRead, []() -> Key { throw std::bad_alloc(); },
-      [this] {
-        ran.push_back(1);
-        return done();
-      });
-  EXPECT_THAT(ran, testing::ElementsAre(1));
-  stuck.let_go();
+  EXPECT_EQ(ran.size(), 13U);
 }
 
 }  // namespace

@@ -5,11 +5,15 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "hand_fetcher.h"
+#include "storage/stuck_read.h"
 #include "support/errors.h"
 
 namespace reshardfs {
@@ -64,6 +68,18 @@ class BlockPoolTest : public testing::Test {
   }
   static bool is_ready(const std::future<bool>& read) {
     return read.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  /// What a read throws that leaves what it would wait for.
+  std::optional<StuckRead> leaves(LeftReads& left, std::uint64_t offset, std::size_t count) {
+    std::vector<std::byte> out(count);
+    try {
+      const LeftReads::Scope scope(left);
+      pool_->read(source_, fetcher_, offset, out);
+    } catch (const StuckRead& stuck) {
+      return stuck;
+    }
+    EXPECT_TRUE(is_of_object(out, offset));
+    return std::nullopt;
   }
   /// The lengths of all requests.
   std::vector<std::uint64_t> lengths() const {
@@ -236,19 +252,46 @@ TEST_F(BlockPoolTest, AReadOfMoreThanThePoolHasComes) {
   EXPECT_TRUE(read.get());
 }
 
-TEST_F(BlockPoolTest, AFailureReachesAllWhoWait) {
+TEST_F(BlockPoolTest, WhoWaitsForAnothersRequestThatFailsFetchesItsOwnBytes) {
   make_pool(16);
+  foresee({sectors(0, 4)});
   auto first = begin_read(0, 10);
-  fetcher_.await(1);
-  auto second = begin_read(20, 10);
-  until([&] { return pool_->figures().hits >= 10; });
+  auto second = begin_read(3 * kSector, kSector);
+  until([&] { return pool_->figures().hits >= 10 + kSector; });
   fetcher_.take().fail();
+  fetcher_.await(3);
+  for (int i = 0; i < 2; ++i) {
+    const Asked asked = fetcher_.take();
+    if (asked.range.length() == 10) {
+      EXPECT_EQ(asked.range, ByteRange(0, 10)) << "nothing that may fail for another reason";
+      asked.fail();
+    } else {
+      EXPECT_EQ(asked.range, sectors(3, 4));
+      asked.bring();
+    }
+  }
   expect_error(ErrorKind::kIo, {"the test fails it"}, [&] { first.get(); });
-  expect_error(ErrorKind::kIo, {"the test fails it"}, [&] { second.get(); });
-  auto third = begin_read(0, 10);
+  EXPECT_TRUE(second.get()) << "its bytes are good";
+  EXPECT_TRUE(fetches(0)) << "the next one tries again";
+}
+
+TEST_F(BlockPoolTest, AServerIsNotAskedAgainForWhatItHasRefused) {
+  make_pool(16);
+  auto read = begin_read(0, 10);
+  fetcher_.take().fail();
+  expect_error(ErrorKind::kIo, {"the test fails it"}, [&] { read.get(); });
+  EXPECT_EQ(fetcher_.ranges(), Ranges{sectors(0, 1)});
+}
+
+TEST_F(BlockPoolTest, ABadSectorFailsOnlyWhatIsInIt) {
+  make_pool(16);
+  fetcher_.is_file = true;
+  auto read = begin_read(5, 10);
+  EXPECT_EQ(fetcher_.waiting_range(), sectors(0, 1));
+  fetcher_.take().fail();
+  EXPECT_EQ(fetcher_.waiting_range(), ByteRange(5, 10));
   fetcher_.take().bring();
-  EXPECT_TRUE(third.get()) << "the next one tries again";
-  EXPECT_EQ(fetcher_.ranges(), (Ranges{sectors(0, 1), sectors(0, 1)}));
+  EXPECT_TRUE(read.get());
 }
 
 // Who catches an error adds to it what is known there, such as a parameter.
@@ -271,7 +314,135 @@ TEST_F(BlockPoolTest, AllWhoWaitGetAnErrorOfTheirOwn) {
   auto second = std::async(std::launch::async, address_of_error);
   until([&] { return pool_->figures().hits >= 10; });
   fetcher_.take().fail();
+  fetcher_.take().fail();
   EXPECT_NE(first.get(), second.get());
+}
+
+// --- what hangs ----------------------------------------------------------------------------------
+
+using Answering = RangeFetcher::Answering;
+
+TEST_F(BlockPoolTest, WhoWaitsForAnothersRequestThatIsStuckFetchesItsOwnBytes) {
+  make_pool(16);
+  foresee({sectors(0, 4)});
+  const Asked stuck = fetcher_.take();
+  fetcher_.be_impatient();
+  auto read = begin_read(kSector, 10);
+  EXPECT_EQ(fetcher_.waiting_range(), ByteRange(kSector, 10));
+  fetcher_.take().bring();
+  EXPECT_TRUE(read.get());
+  stuck.bring();
+}
+
+TEST_F(BlockPoolTest, WhatOnlyWaitsForItsTurnIsWaitedFor) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.be_impatient();
+  fetcher_.answers = Answering::kYes;
+  foresee({sectors(0, 4)});
+  auto shared = begin_read(0, 10);
+  auto own = std::async(std::launch::async, [&] { return leaves(left, 100 * kSector, 10); });
+  fetcher_.await(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a mistake to show
+  EXPECT_EQ(fetcher_.ranges().size(), 2U);
+  fetcher_.bring_all();
+  EXPECT_TRUE(shared.get());
+  EXPECT_FALSE(own.get());
+}
+
+TEST_F(BlockPoolTest, AThreadThatMayLeavesWhatIsStuck) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.be_impatient();
+  const auto stuck = leaves(left, 0, 10);
+  ASSERT_TRUE(stuck);
+  EXPECT_FALSE((*stuck->may_go_on)());
+  fetcher_.take().bring();
+  EXPECT_TRUE((*stuck->may_go_on)());
+  EXPECT_FALSE(leaves(left, 0, 10));
+}
+
+TEST_F(BlockPoolTest, AThreadLeavesAtOnceWhereNothingComes) {
+  make_pool(16);
+  LeftReads left;
+  LeftReads others;
+  fetcher_.answers = Answering::kNo;
+  ASSERT_TRUE(leaves(left, 0, 10));
+  const auto shared = leaves(others, 20, 10);
+  ASSERT_TRUE(shared);
+  EXPECT_EQ(fetcher_.ranges(), Ranges{sectors(0, 1)});
+  EXPECT_FALSE((*shared->may_go_on)());
+  fetcher_.answers = Answering::kYes;
+  EXPECT_TRUE((*shared->may_go_on)()) << "it may fetch its bytes by itself";
+  fetcher_.bring_all();
+}
+
+TEST_F(BlockPoolTest, NothingMoreIsAskedOfWhatIsTriedAlready) {
+  make_pool(2);
+  LeftReads left;
+  auto read = begin_read(0, 1);
+  fetcher_.take().bring();
+  EXPECT_TRUE(read.get());
+  fetcher_.answers = Answering::kTried;
+  const auto stuck = leaves(left, kBlock, 10);
+  ASSERT_TRUE(stuck);
+  const auto without_room = leaves(left, kBlock, 3 * kBlock);
+  ASSERT_TRUE(without_room);
+  EXPECT_EQ(fetcher_.ranges().size(), 1U);
+  EXPECT_FALSE((*stuck->may_go_on)() || (*without_room->may_go_on)());
+  EXPECT_FALSE(leaves(left, 0, 10)) << "what is in memory is read";
+  fetcher_.answers = Answering::kNo;
+  EXPECT_TRUE((*stuck->may_go_on)() && (*without_room->may_go_on)()) << "another one may try it";
+}
+
+TEST_F(BlockPoolTest, WhatWasLeftIsFoundAgain) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.be_impatient();
+  const LeftReads::Scope scope(left);
+  std::vector<std::byte> out(10);
+  EXPECT_THROW(pool_->read_alone(fetcher_, 7, out), StuckRead);
+  fetcher_.take().bring();
+  pool_->read_alone(fetcher_, 7, out);
+  EXPECT_TRUE(is_of_object(out, 7));
+  EXPECT_EQ(fetcher_.ranges(), Ranges{ByteRange(7, 10)});
+  EXPECT_EQ(pool_->figures().blocks, 0U);
+}
+
+TEST_F(BlockPoolTest, AReadThatWasLeftAndHasFailedEnds) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.be_impatient();
+  ASSERT_TRUE(leaves(left, 5, 10));
+  fetcher_.take().fail();
+  ASSERT_TRUE(leaves(left, 5, 10)) << "its own bytes alone";
+  EXPECT_EQ(fetcher_.ranges(), (Ranges{sectors(0, 1), ByteRange(5, 10)}));
+  fetcher_.take().fail();
+  expect_error(ErrorKind::kIo, {"the test fails it"}, [&] { leaves(left, 5, 10); });
+  EXPECT_EQ(fetcher_.ranges().size(), 2U);
+}
+
+TEST_F(BlockPoolTest, WhatCannotBeKeptIsLeftAFewTimes) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.be_impatient();
+  std::vector<RangeFetcher::Done> begun;
+  const auto begin = [&](RangeFetcher::Done done) { begun.push_back(std::move(done)); };
+  {
+    const LeftReads::Scope scope(left);
+    for (int i = 0; i < 3; ++i) EXPECT_THROW(pool_->wait_for(fetcher_, begin), StuckRead);
+  }
+  std::promise<void> began;
+  auto waits = std::async(std::launch::async, [&] {
+    const LeftReads::Scope scope(left);
+    pool_->wait_for(fetcher_, [&](RangeFetcher::Done done) {
+      begin(std::move(done));
+      began.set_value();
+    });
+  });
+  began.get_future().wait();
+  for (const auto& done : begun) done(nullptr);
+  waits.get();
 }
 
 TEST_F(BlockPoolTest, AFailureOfAPartKeepsTheOthers) {

@@ -2,6 +2,8 @@
 /// Objects that are fetched when a test says so.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -74,6 +76,18 @@ class HandFetcher final : public TestFetcher {
  public:
   using TestFetcher::TestFetcher;
 
+  bool is_remote() const noexcept override { return !is_file; }
+  Answering answering() const noexcept override { return answers; }
+  std::chrono::steady_clock::duration patience() const noexcept override { return patience_; }
+  /// From now on, what is not there at once is stuck.
+  void be_impatient() {
+    patience_ = std::chrono::steady_clock::duration::zero();
+    answers = Answering::kPartly;
+  }
+
+  std::atomic<bool> is_file = false;
+  std::atomic<Answering> answers = Answering::kYes;
+
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override {
     const std::scoped_lock lock(mutex_);
@@ -93,6 +107,12 @@ class HandFetcher final : public TestFetcher {
     Asked first = std::move(asked_.front());
     asked_.pop_front();
     return first;
+  }
+  /// The range of the next request; waits until there is one.
+  ByteRange waiting_range() const {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return !asked_.empty(); });
+    return asked_.front().range;
   }
   /// Waits until so many requests were made since the beginning.
   void await(std::size_t count) const {
@@ -124,6 +144,8 @@ class HandFetcher final : public TestFetcher {
   mutable std::deque<Asked> asked_;
   mutable std::vector<ByteRange> ranges_;
   mutable unsigned refusals_ = 0;
+  std::atomic<std::chrono::steady_clock::duration> patience_ =
+      std::chrono::steady_clock::duration::max();
 };
 
 /// Brings each request before fetch() returns.

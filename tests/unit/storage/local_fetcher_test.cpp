@@ -54,7 +54,8 @@ TEST_F(LocalFetcherTest, IsWhatItsFileIs) {
   EXPECT_EQ(fetcher_.stamp().inode, 2U);
   EXPECT_EQ(fetcher_.identity(), "version 1");
   EXPECT_FALSE(fetcher_.is_remote());
-  EXPECT_TRUE(fetcher_.answers());
+  EXPECT_EQ(fetcher_.answering(), RangeFetcher::Answering::kYes);
+  EXPECT_EQ(fetcher_.patience(), std::chrono::hours(1));
 }
 
 TEST_F(LocalFetcherTest, FillsAllPieces) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/local_readers.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -22,6 +25,7 @@ using std::chrono::milliseconds;
 using test::until;
 using testing::Test;
 using Names = std::vector<std::string>;
+using Answering = LocalReaders::Answering;
 
 /// Nothing is ever stuck.
 constexpr milliseconds kEndless = hours(1);
@@ -40,6 +44,9 @@ class LocalReadersTest : public Test {
   }
   static LocalReaders::FilePtr new_file() {
     return LocalReaders::file_of(std::make_shared<FileSystemSpeed>());
+  }
+  bool hangs(const LocalReaders::FilePtr& file) const {
+    return readers_->answering(file) > Answering::kPartly;
   }
   /// A read that ends when the test says so.
   void submit(const LocalReaders::FilePtr& file, const std::string& name,
@@ -127,7 +134,7 @@ TEST_F(LocalReadersTest, LeaveTheirPlacesToOthersWhenAFileHangs) {
   submit(hung, "h1");
   submit(hung, "h2");
   await(2);
-  EXPECT_TRUE(readers_->is_stuck(hung));
+  EXPECT_TRUE(hangs(hung));
   EXPECT_EQ(readers_->figures().stuck, 2U);
   const auto good = new_file();
   for (const char* name : {"1", "2", "3"}) {
@@ -137,7 +144,7 @@ TEST_F(LocalReadersTest, LeaveTheirPlacesToOthersWhenAFileHangs) {
   EXPECT_EQ(sorted(5), (Names{"1", "2", "3", "h1", "h2"}));
   let_all_go();
   until([&] { return readers_->figures().in_flight == 0; });
-  EXPECT_FALSE(readers_->is_stuck(hung));
+  EXPECT_FALSE(hangs(hung));
 }
 
 TEST_F(LocalReadersTest, LeaveAFileThatHangsUntilItAnswers) {
@@ -145,8 +152,9 @@ TEST_F(LocalReadersTest, LeaveAFileThatHangsUntilItAnswers) {
   const auto hung = new_file();
   submit(hung, "h1");
   await(1);
-  EXPECT_TRUE(readers_->is_stuck(hung));
+  EXPECT_EQ(readers_->answering(hung), Answering::kNo);
   submit(hung, "h2");
+  EXPECT_EQ(readers_->answering(hung), Answering::kTried);
   const auto good = new_file();
   submit(good, "good");
   EXPECT_EQ(await(2), (Names{"h1", "good"}));
@@ -167,23 +175,119 @@ TEST_F(LocalReadersTest, TryAFileThatHangsNowAndThen) {
   EXPECT_EQ(await(4).back(), "h3");
 }
 
-TEST_F(LocalReadersTest, DoNotWaitForAFileSystemThatHangs) {
+/// Of a file of which none is stuck a read is always under way, however many others hang.
+TEST_F(LocalReadersTest, ReadEachFileOfAFileSystemThatHangs) {
   start({.stuck_of_file_system = 2, .probe_interval = kEndless, .patience = kNone});
   const auto hanging = std::make_shared<FileSystemSpeed>();
   std::vector<LocalReaders::FilePtr> files;
-  for (const char* name : {"h1", "h2"}) {
+  for (const char* name : {"1", "2", "3", "4"}) {
     files.push_back(LocalReaders::file_of(hanging));
     submit(files.back(), name);
+    submit(files.back(), std::string(name) + " again");
+    await(files.size());
+    until([&] { return readers_->figures().stuck == files.size(); });
   }
-  await(2);
-  until([&] { return readers_->figures().stuck == 2; });
+  EXPECT_EQ(await(4), (Names{"1", "2", "3", "4"}));
+  let_go("3");
+  EXPECT_EQ(await(5).back(), "3 again");
+}
+
+/// One file's reads must not use up what others of its file system may have.
+TEST_F(LocalReadersTest, AFileCountsWithAFewOfItsStuckReads) {
+  start({.stuck_of_file = 32,
+         .counted_of_file = 1,
+         .stuck_of_file_system = 2,
+         .probe_interval = kNone,
+         .patience = kNone});
+  const auto hanging = std::make_shared<FileSystemSpeed>();
+  const auto one = LocalReaders::file_of(hanging);
+  for (const char* name : {"1", "2", "3", "4"}) submit(one, name);
+  EXPECT_EQ(sorted(4), (Names{"1", "2", "3", "4"})) << "it is tried again and again";
+  until([&] { return readers_->figures().stuck == 4; });
+  const auto other = LocalReaders::file_of(hanging);
+  for (const char* name : {"5", "6", "7", "8"}) submit(other, name);
+  EXPECT_EQ(sorted(6).size(), 6U);
+  until([&] { return readers_->figures().stuck == 6; });
+  // Now there are many: files that hang are tried less.
+  const auto good = new_file();
+  submit(good, "good");
+  EXPECT_EQ(await(7).back(), "good");
+  EXPECT_EQ(readers_->figures().reads, 7U);
+}
+
+TEST_F(LocalReadersTest, KeepThreadsForOtherFileSystems) {
+  start({.at_once = 1, .threads = 3, .probe_interval = kEndless, .patience = kNone});
+  const auto hanging = std::make_shared<FileSystemSpeed>();
+  std::vector<LocalReaders::FilePtr> files;
+  for (const char* name : {"1", "2"}) {
+    files.push_back(LocalReaders::file_of(hanging));
+    submit(files.back(), name);
+    await(files.size());
+    until([&] { return readers_->figures().stuck == files.size(); });
+  }
   files.push_back(LocalReaders::file_of(hanging));
-  submit(files.back(), "h3");
+  EXPECT_EQ(readers_->answering(files.back()), Answering::kYes);
+  submit(files.back(), "3");
+  EXPECT_EQ(readers_->answering(files.back()), Answering::kTried);
   const auto good = new_file();
   submit(good, "good");
   EXPECT_EQ(await(3).back(), "good");
-  let_go("h1");
-  EXPECT_EQ(await(4).back(), "h3");
+  let_go("good");
+  let_go("1");
+  EXPECT_EQ(await(4).back(), "3");
+}
+
+/// What answers is soon read as if nothing hung.
+TEST_F(LocalReadersTest, ReadMoreAtOnceOfAFileThatAnswers) {
+  start({.of_file = 6, .of_new_file = 2, .patience = kEndless});
+  const auto file_system = std::make_shared<FileSystemSpeed>();
+  file_system->add_stuck(1);
+  const auto file = LocalReaders::file_of(file_system);
+  for (const char* name : {"1", "2", "3", "4", "5", "6", "7", "8", "9"}) submit(file, name);
+  EXPECT_EQ(sorted(2), (Names{"1", "2"}));
+  EXPECT_EQ(readers_->figures().in_flight, 2U);
+  let_go("1");
+  EXPECT_EQ(sorted(4), (Names{"1", "2", "3", "4"}));
+  EXPECT_EQ(readers_->figures().in_flight, 3U);
+  let_go("2");
+  EXPECT_EQ(sorted(6), (Names{"1", "2", "3", "4", "5", "6"}));
+  EXPECT_EQ(readers_->figures().in_flight, 4U);
+  file_system->add_stuck(-1);
+  submit(file, "last");
+  EXPECT_EQ(sorted(8).size(), 8U);
+}
+
+/// A file with one bad place is read elsewhere.
+TEST_F(LocalReadersTest, AFileAnswersWhenAProbeComesBack) {
+  start({.probe_interval = kNone, .patience = kNone});
+  const auto file_system = std::make_shared<FileSystemSpeed>();
+  const auto file = LocalReaders::file_of(file_system);
+  submit(file, "bad");
+  await(1);
+  EXPECT_TRUE(hangs(file));
+  // The others have seconds to come back.
+  for (int i = 0; i < 100; ++i) file_system->note(1, hours(1));
+  let_go("probe");
+  submit(file, "probe");
+  await(2);
+  until([&] { return !hangs(file); });
+  EXPECT_EQ(readers_->answering(file), Answering::kPartly);
+  for (const char* name : {"a", "b"}) submit(file, name);
+  EXPECT_EQ(sorted(4), (Names{"a", "b", "bad", "probe"})) << "two at once";
+}
+
+TEST_F(LocalReadersTest, ReadsAheadLeavePlacesToOthers) {
+  start({.at_once = 2, .ahead_at_once = 1, .patience = kEndless});
+  const auto file = new_file();
+  for (const char* name : {"ahead 1", "ahead 2"}) submit(file, name, Foresight::kAhead);
+  await(1);
+  const auto other = new_file();
+  submit(other, "needed");
+  EXPECT_EQ(await(2), (Names{"ahead 1", "needed"}));
+  EXPECT_EQ(readers_->figures().in_flight, 2U);
+  let_go("ahead 1");
+  let_go("needed");
+  EXPECT_EQ(await(3).back(), "ahead 2");
 }
 
 TEST_F(LocalReadersTest, WaitLongerForWhatUsuallyTakesLong) {
@@ -195,7 +299,8 @@ TEST_F(LocalReadersTest, WaitLongerForWhatUsuallyTakesLong) {
   const auto file = LocalReaders::file_of(file_system);
   submit(file, "late");
   await(1);
-  EXPECT_FALSE(readers_->is_stuck(file));
+  EXPECT_FALSE(hangs(file));
+  EXPECT_GT(readers_->patience(file), milliseconds(1600));
 }
 
 TEST(FileSystemSpeed, IsSlowAfterSomeLateReads) {
@@ -226,6 +331,64 @@ TEST(FileSystemSpeed, IsNotSlowForever) {
   EXPECT_TRUE(speed.is_slow());
   for (int i = 0; i < 1000; ++i) speed.note(4096, std::chrono::microseconds(3));
   EXPECT_FALSE(speed.is_slow());
+}
+
+TEST(FileSystemSpeed, KnowsOfDirectReadsThatAreStuck) {
+  FileSystemSpeed speed;
+  const auto now = FileSystemSpeed::Clock::now();
+  {
+    const FileSystemSpeed::DirectRead read(speed);
+    speed.look(now);
+    EXPECT_FALSE(speed.is_stuck());
+    speed.look(now + hours(1));
+    EXPECT_TRUE(speed.is_stuck());
+    for (int i = 0; i < 100; ++i) speed.note(1, milliseconds(200));
+    speed.look(now + milliseconds(1000));
+    EXPECT_FALSE(speed.is_stuck()) << "it usually takes long";
+    speed.look(now + hours(1));
+    EXPECT_TRUE(speed.is_stuck());
+  }
+  speed.look(now + hours(1));
+  EXPECT_FALSE(speed.is_stuck());
+}
+
+TEST(FileSystemSpeed, FindsAPlaceForManyDirectReads) {
+  FileSystemSpeed speed;
+  std::vector<std::unique_ptr<FileSystemSpeed::DirectRead>> reads;
+  for (int i = 0; i < 200; ++i) {
+    reads.push_back(std::make_unique<FileSystemSpeed::DirectRead>(speed));
+  }
+  const auto later = FileSystemSpeed::Clock::now() + hours(1);
+  speed.look(later);
+  EXPECT_TRUE(speed.is_stuck());
+  reads.clear();
+  speed.look(later);
+  EXPECT_FALSE(speed.is_stuck());
+}
+
+TEST(FileSystemSpeed, TellsWhetherAnyIsStuck) {
+  const auto one = FileSystemSpeed::of(12347);
+  EXPECT_FALSE(FileSystemSpeed::is_any_stuck(FileSystemSpeed::Clock::now()));
+  const FileSystemSpeed::DirectRead read(*one);
+  EXPECT_TRUE(FileSystemSpeed::is_any_stuck(FileSystemSpeed::Clock::now() + hours(1)));
+  EXPECT_TRUE(one->is_stuck());
+  EXPECT_FALSE(FileSystemSpeed::of(12348)->is_stuck());
+}
+
+TEST(FileSystemSpeed, WhatTheProcessBeforeAForkReadIsNotStuck) {
+  FileSystemSpeed speed;
+  const FileSystemSpeed::DirectRead read(speed);
+  speed.add_stuck(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool before = speed.is_stuck();
+    speed.look(FileSystemSpeed::Clock::now() + hours(1));
+    ::_exit(before || speed.is_stuck() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(speed.is_stuck());
 }
 
 TEST(FileSystemSpeed, IsOneForAllFilesOfADevice) {

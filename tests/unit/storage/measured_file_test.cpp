@@ -15,7 +15,7 @@
 #include "base/posix/descriptor.h"
 #include "blocking_source.h"
 #include "storage/remote/cached_fetcher.h"
-#include "storage/source_use.h"
+#include "storage/stuck_read.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 
@@ -40,7 +40,9 @@ class MeasuredFileTest : public testing::Test {
   }
 
   MeasuredFile::Way way(bool always_far = false) {
-    return {always_far, [this]() -> LocalReaders& { return readers_; }, &pool_};
+    return {.always_far = always_far,
+            .readers = [this]() -> LocalReaders& { return readers_; },
+            .pool = &pool_};
   }
   void be_slow() {
     for (int i = 0; i < 4; ++i) speed_->note(1, std::chrono::milliseconds(20));
@@ -113,7 +115,9 @@ TEST_F(MeasuredFileTest, FetchesAheadOfWhoReadsOn) {
 TEST_F(MeasuredFileTest, IsNotForeseenWhileItHangs) {
   LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
   const MeasuredFile file(bytes_, "", speed_,
-                          {true, [&]() -> LocalReaders& { return impatient; }, &pool_});
+                          {.always_far = true,
+                           .readers = [&]() -> LocalReaders& { return impatient; },
+                           .pool = &pool_});
   bytes_->block();
   auto reader = std::async(std::launch::async, [&] { read(file, 0, 10); });
   bytes_->await(1);
@@ -123,62 +127,80 @@ TEST_F(MeasuredFileTest, IsNotForeseenWhileItHangs) {
   // Another file is read by another thread.
   const auto other_bytes = std::make_shared<BlockingSource>(kSize);
   const MeasuredFile other(other_bytes, "", speed_,
-                           {true, [&]() -> LocalReaders& { return impatient; }, &pool_});
+                           {.always_far = true,
+                            .readers = [&]() -> LocalReaders& { return impatient; },
+                            .pool = &pool_});
   read(other, 0, 10);
   bytes_->let_go();
   reader.get();
   until([&] { return impatient.figures().in_flight == 0; });
 }
 
-/// Who waits for a file is watched; see SourceUse.
-class Watched {
- public:
-  explicit Watched(const MeasuredFile& file) {
-    reader_ = std::async(std::launch::async, [&] {
-      const SourceUse::Scope scope(use_);
-      now_using(&file);
-      read_.set_value();
-      std::vector<std::byte> out(10);
-      file.read_at(0, out);
-    });
-    read_.get_future().wait();
+/// A read of a thread that need not wait. @return whether it has left it.
+bool leaves(LeftReads& left, const ByteSource& file, std::uint64_t offset) {
+  const LeftReads::Scope scope(left);
+  std::vector<std::byte> out(10);
+  try {
+    file.read_at(offset, out);
+  } catch (const StuckRead&) {
+    return true;
   }
-  std::uint64_t step() const { return use_.look().step; }
-  void wait() { reader_.get(); }
-
- private:
-  SourceUse use_;
-  std::promise<void> read_;
-  std::future<void> reader_;
-};
-
-TEST_F(MeasuredFileTest, IsKnownToAnswerWhileItDoes) {
-  be_slow();
-  bytes_->block();
-  Watched watched(file_);
-  const std::uint64_t before = watched.step();
-  until([&] { return watched.step() > before + 1; });
-  bytes_->let_go();
-  watched.wait();
+  EXPECT_TRUE(is_of_object(out, offset));
+  return false;
 }
 
-TEST_F(MeasuredFileTest, IsNotKnownToAnswerWhenItHangs) {
-  LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
-  BlockPool pool(64 * kBlock);
-  const MeasuredFile file(bytes_, "", speed_,
-                          {true, [&]() -> LocalReaders& { return impatient; }, &pool});
+TEST_F(MeasuredFileTest, IsReadByOthersWhileItsFileSystemHangs) {
+  for (const bool is_pooled : {false, true}) {
+    LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
+    MeasuredFile::Way own = way();
+    own.is_pooled = is_pooled;
+    own.readers = [&]() -> LocalReaders& { return impatient; };
+    const MeasuredFile file(bytes_, "", speed_, own);
+    LeftReads left;
+    EXPECT_FALSE(leaves(left, file, 0));
+    EXPECT_EQ(impatient.figures().reads, 0U);
+    speed_->add_stuck(1);
+    EXPECT_EQ(file.is_far(), is_pooled);
+    bytes_->block();
+    const std::size_t before_it = bytes_->begun().size();
+    EXPECT_TRUE(leaves(left, file, 100));
+    bytes_->await(before_it + 1);
+    until([&] { return impatient.figures().stuck == 1; });
+    bytes_->let_go();
+    until([&] { return impatient.figures().in_flight == 0; });
+    const std::size_t begun = bytes_->begun().size();
+    EXPECT_FALSE(leaves(left, file, 100));
+    EXPECT_EQ(bytes_->begun().size(), begun) << "it was kept";
+    own.readers = way().readers;
+    const MeasuredFile patient(bytes_, "", speed_, own);
+    const std::uint64_t before = readers_.figures().reads;
+    {
+      const LeftReads::Scope scope(left);
+      EXPECT_FALSE(patient.gather(kPieces, nullptr)) << "a page may hang as well";
+      patient.check_unchanged();
+      EXPECT_EQ(readers_.figures().reads, before + 1);
+    }
+    patient.check_unchanged();
+    EXPECT_EQ(readers_.figures().reads, before + 1) << "who waits does so itself";
+    speed_->add_stuck(-1);
+  }
+}
+
+TEST_F(MeasuredFileTest, ADirectReadThatGetsStuckIsNoticed) {
+  MeasuredFile::Way own = way();
+  own.is_pooled = false;
+  const MeasuredFile file(bytes_, "", speed_, own);
   bytes_->block();
-  Watched watched(file);
+  auto stuck = std::async(std::launch::async, [&] { read(file, 0, 10); });
   bytes_->await(1);
-  until([&] {
-    const std::uint64_t step = watched.step();
-    // Long enough for some looks.
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    return watched.step() == step;
-  });
+  speed_->look(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(speed_->is_stuck());
+  const MeasuredFile other(std::make_shared<BlockingSource>(kSize), "", speed_, own);
+  LeftReads left;
+  EXPECT_FALSE(leaves(left, other, 0));
+  EXPECT_EQ(readers_.figures().reads, 1U);
   bytes_->let_go();
-  watched.wait();
-  until([&] { return impatient.figures().in_flight == 0; });
+  stuck.get();
 }
 
 TEST_F(MeasuredFileTest, TellsThatItHasChanged) {
@@ -221,9 +243,12 @@ TEST_F(MeasuredFileTest, WhatHasChangedMeanwhileIsNotKept) {
 
 TEST(Measured, FilesOfLocalFileSystemsAreReadAsTheyAre) {
   const TempDir directory;
-  const ByteSourcePtr file = open_local_file(directory.write("a", "bytes"));
-  EXPECT_EQ(measured(file), file);
-  EXPECT_NE(open_file(directory.path() / "a")->descriptor(), nullptr);
+  const ByteSourcePtr file = open_file(directory.write("a", "bytes"));
+  const auto speed = FileSystemSpeed::of(file->stamp().device);
+  for (int i = 0; i < 10; ++i) speed->note(1, std::chrono::milliseconds(20));
+  EXPECT_TRUE(speed->is_slow());
+  EXPECT_FALSE(file->is_far());
+  EXPECT_NE(file->descriptor(), nullptr);
 }
 
 TEST(Measured, AnyFileCanBeReadAsASlowOne) {

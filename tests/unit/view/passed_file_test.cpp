@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/source_use.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 
@@ -31,16 +30,6 @@ TEST(PassedFile, RefusesOneThatHasChanged) {
   const PassedFile file(path, nullptr);
   std::filesystem::resize_file(path, 3);
   test::expect_error(ErrorKind::kChanged, {"tokenizer.json"}, [&] { text_of(file); });
-}
-
-TEST(PassedFile, TellsWhatItWaitsFor) {
-  const TempDir directory;
-  const PassedFile file(directory.write("tokenizer.json", "{}"), nullptr);
-  SourceUse use;
-  const SourceUse::Scope scope(use);
-  text_of(file);
-  EXPECT_GE(use.look().step, 3U);  // the read, the check, the end
-  EXPECT_EQ(use.look().source, nullptr);
 }
 
 }  // namespace
