@@ -54,14 +54,6 @@ class RESHARDFS_EXPORT VirtualFile {
   /// the attributes that attribute_names() lists.
   virtual Effort effort() const noexcept { return Effort::kReads; }
 
-  /// The sources that read_at() would read for this range, each once. The pointers are for
-  /// comparison only. Reads no source.
-  /// @throws Error as read_at(), except for errors of sources.
-  virtual std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
-                                                    std::uint64_t /*length*/) const {
-    return {};
-  }
-
   /// The names of facts about the file, shown as extended attributes `user.reshardfs.<name>`. Lists
   /// only those that are cheap to compute.
   virtual std::vector<std::string> attribute_names() const { return {}; }

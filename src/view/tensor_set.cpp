@@ -112,13 +112,6 @@ Tensor TensorAccess::whole(std::shared_ptr<const TensorElements> elements) {
                                                       std::move(shape)));
 }
 
-std::vector<const ByteSource*> TensorAccess::sources_of(const Tensor& tensor, std::uint64_t offset,
-                                                        std::uint64_t length) {
-  SourceList sources;
-  tensor.state_->elements->view.for_each_use({offset, length}, sources);
-  return sources.sources();
-}
-
 ShownElements elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {
   return {table.view(parameter, rank), parameter.source->dtype, parameter.dtype};
 }

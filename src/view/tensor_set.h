@@ -17,9 +17,6 @@ namespace reshardfs {
 /// Access to the sources of a tensor's elements, for code inside reshardfs.
 struct TensorAccess {
   static Tensor whole(std::shared_ptr<const TensorElements> elements);
-  /// Like VirtualFile::sources_of(), for a tensor that is not a box of another.
-  static std::vector<const ByteSource*> sources_of(const Tensor& tensor, std::uint64_t offset,
-                                                   std::uint64_t length);
 };
 
 /// The elements of a parameter that the rank has. The result points into the table.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/reading/source_sinks.h"
 
-#include <algorithm>
-
 #include "plan/reading/content.h"
 
 namespace reshardfs {
@@ -15,17 +13,6 @@ constexpr std::uint64_t kMostOfOneRun = 4096;
 constexpr std::size_t kMostRanges = 16384;
 
 }  // namespace
-
-void SourceList::take(const Holding& holding, const StridedRanges& /*ranges*/) {
-  take(*holding.file->source, ByteRange());
-}
-
-void SourceList::take(const ByteSource& source, const ByteRange& /*range*/) {
-  if (!sources_.empty() && sources_.back() == &source) return;
-  if (std::find(sources_.begin(), sources_.end(), &source) == sources_.end()) {
-    sources_.push_back(&source);
-  }
-}
 
 void FarRanges::take(const Holding& holding, const StridedRanges& ranges) {
   const ByteSource* source = holding.file->source.get();

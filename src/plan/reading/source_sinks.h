@@ -27,17 +27,6 @@ class SourceSink {
   virtual void take(const ByteSource& source, const ByteRange& range) = 0;
 };
 
-/// Collects the sources, each once.
-class SourceList final : public SourceSink {
- public:
-  void take(const Holding& holding, const StridedRanges& ranges) override;
-  void take(const ByteSource& source, const ByteRange& range) override;
-  const std::vector<const ByteSource*>& sources() const noexcept { return sources_; }
-
- private:
-  std::vector<const ByteSource*> sources_;
-};
-
 /// Collects the ranges of remote sources, which a reader can request in advance.
 class FarRanges final : public SourceSink {
  public:

@@ -56,14 +56,6 @@ void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (!out.empty()) tensor().read(offset + from_head - head.size(), out);
 }
 
-std::vector<const ByteSource*> NpyFile::sources_of(std::uint64_t offset,
-                                                   std::uint64_t length) const {
-  const std::size_t head = header().size();
-  const std::size_t from_head = bytes_of_head(head, offset, length);
-  if (length == from_head) return {};
-  return TensorAccess::sources_of(tensor(), offset + from_head - head, length - from_head);
-}
-
 std::vector<std::string> NpyFile::attribute_names() const {
   std::vector<std::string> names = TensorFile::attribute_names();
   names.insert(names.end(), {"dtype", "shape"});

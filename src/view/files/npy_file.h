@@ -40,8 +40,6 @@ class NpyFile final : public TensorFile {
           NpySizes& sizes);
 
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  std::vector<const ByteSource*> sources_of(std::uint64_t offset,
-                                            std::uint64_t length) const override;
 
   /// Also "dtype" ("bfloat16", ...), "shape" (a JSON list) and, if the destination lays it out,
   /// "layout".

@@ -54,15 +54,6 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
       [&](const ByteRange& range, SourceSink& sink) { for_each_use(range, sink); });
 }
 
-std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,
-                                                      std::uint64_t length) const {
-  if (length == 0) return {};
-  listed_.call([this] { stretches_ = stretches(); });
-  SourceList sources;
-  for_each_use({offset, length}, sources);
-  return sources.sources();
-}
-
 std::vector<StoredRange> PartedFile::stored_ranges(std::uint64_t offset, std::uint64_t length,
                                                    std::uint64_t least) const {
   require_inside(offset, length);

@@ -19,8 +19,6 @@ namespace reshardfs {
 class PartedFile : public TensorFile {
  public:
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  std::vector<const ByteSource*> sources_of(std::uint64_t offset,
-                                            std::uint64_t length) const override;
   /// Compared once.
   std::shared_ptr<const ByteSource> equal_source() const override;
   std::vector<StoredRange> stored_ranges(std::uint64_t offset, std::uint64_t length,
