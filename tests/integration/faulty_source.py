@@ -123,14 +123,15 @@ def unmount(mountpoint: Path) -> bool:
 
 
 @contextlib.contextmanager
-def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySource]:
+def faulty(program: Path, directory: Path, *options: str,
+           threads: int = THREADS) -> Iterator[FaultySource]:
     """Shows the directory through the program, and leaves neither mount nor process."""
     with scratch() as place:
         mountpoint = place / "faulty"
         mountpoint.mkdir()
         served = subprocess.Popen(
             [str(program), str(directory), str(mountpoint), "-f", *options, "-o",
-             f"max_threads={THREADS},max_idle_threads={THREADS}"],
+             f"max_threads={threads},max_idle_threads={threads}"],
             stdin=subprocess.DEVNULL)
         try:
             assert wait_until(lambda: is_mounted(mountpoint)), "fault_fs has not mounted"

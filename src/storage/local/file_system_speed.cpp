@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kLongest{250};
 /// A read that takes so many times as long as usual is stuck.
 constexpr int kManyTimes = 8;
 /// How often those who read look whether others are stuck.
-constexpr std::chrono::milliseconds kLookInterval{20};
+constexpr std::chrono::milliseconds kDirectLookInterval{20};
 
 struct Speeds {
   std::mutex mutex;
@@ -81,7 +81,7 @@ FileSystemSpeed::Duration FileSystemSpeed::patience(Duration least) const noexce
 FileSystemSpeed::DirectRead::DirectRead(FileSystemSpeed& file_system) noexcept {
   const Duration now = coarse_now();
   if (now.count() - file_system.looked_.load(std::memory_order_relaxed) >=
-      Duration(kLookInterval).count()) {
+      Duration(kDirectLookInterval).count()) {
     file_system.look(Clock::time_point(now));
   }
   // Threads have stacks of their own, and so mostly find a place that no other thread has used.

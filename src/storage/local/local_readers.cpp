@@ -271,10 +271,12 @@ LocalReaders::Answering LocalReaders::answering(const FilePtr& file) const {
   const std::scoped_lock lock(state_->mutex);
   const Clock::time_point now = Clock::now();
   state_->look(now);
-  if (file->owner != state_.get()) return Answering::kYes;
+  file->belong_to(state_.get(), state_->limits.of_new_file);
   const bool is_kept_back = file->waits() && file->active == 0 && !state_->may_start(*file, now);
   if (file->hangs() || is_kept_back) return file->waits() ? Answering::kTried : Answering::kNo;
-  return file->stuck > 0 ? Answering::kPartly : Answering::kYes;
+  if (file->stuck > 0) return Answering::kPartly;
+  const bool is_proven = file->window > state_->limits.of_new_file;
+  return is_proven || !file->file_system->is_stuck() ? Answering::kYes : Answering::kUnknown;
 }
 
 LocalReaders::Clock::duration LocalReaders::patience(const FilePtr& file) const noexcept {

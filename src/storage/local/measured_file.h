@@ -67,8 +67,7 @@ class MeasuredFile final : public ByteSource {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   void read_many(std::span<const ReadRequest> parts) const override;
   bool is_far() const noexcept override {
-    return way_.always_far ||
-           (way_.is_pooled && (file_system_->is_slow() || file_system_->is_stuck()));
+    return way_.always_far || (way_.is_pooled && file_system_->is_slow());
   }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   /// Fails while the file is far, because each page of the mapping would have to be waited for.

@@ -2,16 +2,12 @@
 #include "storage/pool/block_pool.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
-#include "reshardfs/error.h"
-
 #include "base/process/process_state.h"
-#include "storage/stuck_read.h"
+#include "storage/pool/pool_blocks.h"
 
 namespace reshardfs {
 namespace {
@@ -20,28 +16,13 @@ constexpr std::uint64_t kDefaultCapacity = std::uint64_t{256} << 20U;
 /// What lies between two ranges is fetched with them if it is no longer: that costs less than
 /// another request.
 constexpr std::uint64_t kBridgedSectors = 8;
-/// One copy out of the pool holds as many blocks at most.
-constexpr std::uint64_t kBlocksAtOnce = 8;
-/// Parts of what is fetched at once, as long as they do not get too small.
-constexpr std::uint64_t kRangesAtOnce = 8;
 /// Bytes that were fetched ahead and have not been read for this long will not be read.
 constexpr std::chrono::seconds kForgotten{10};
-
-/// How often who waits looks whether what it waits for may hang.
-constexpr std::chrono::milliseconds kLookInterval{40};
-constexpr std::chrono::milliseconds kQuick{2};
 
 constexpr std::size_t kMostSpare = 16;
 
 constexpr std::chrono::milliseconds kRateInterval{100};
 constexpr std::uint64_t kLeastWindow = 16 << 20;
-
-using Mask = std::uint16_t;
-
-/// Sectors from `begin` to before `end` of a block.
-constexpr Mask mask_of(std::size_t begin, std::size_t end) noexcept {
-  return static_cast<Mask>(((1U << end) - 1U) & ~((1U << begin) - 1U));
-}
 
 /// Sectors of the whole object.
 struct Sectors {
@@ -75,93 +56,7 @@ std::atomic<bool> pool_is_used = false;
 
 thread_local unsigned foreseen_reads = 0;
 
-/// @param may_go_on while the work and its sources exist.
-[[noreturn]] void leave(std::function<bool()> may_go_on) {
-  throw StuckRead{std::make_shared<const std::function<bool()>>(std::move(may_go_on))};
-}
-
-/// Of a source that hangs, and that somebody else tries already, nothing more is asked for.
-void leave_if_tried(const RangeFetcher& fetcher) {
-  using Answering = RangeFetcher::Answering;
-  if (LeftReads::of_thread() == nullptr || fetcher.answering() != Answering::kTried) return;
-  leave([&fetcher] { return fetcher.answering() != Answering::kTried; });
-}
-
 }  // namespace
-
-struct BlockPool::Block {
-  Key key;
-  std::uint64_t begin = 0;              ///< in the object
-  std::size_t bytes = 0;                ///< fewer than kBlockBytes at the object's end
-  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): not initialised
-  Mask wanted = 0;                      ///< by who is just looking
-  Mask ready = 0;
-  std::array<FetchPtr, kSectors> pending{};
-  unsigned pins = 0;  ///< readers that copy
-  bool was_read = false;
-  bool has_source = true;  ///< somebody may still read it
-  Clock::time_point made = Clock::now();
-  BlockList::iterator place;
-
-  bool can_go() const noexcept {
-    return pins == 0 && std::all_of(pending.begin(), pending.end(),
-                                    [](const FetchPtr& fetch) { return fetch == nullptr; });
-  }
-  std::size_t sectors() const noexcept { return (bytes + kSectorBytes - 1) / kSectorBytes; }
-};
-
-/// Neighbouring sectors that one request brings.
-struct BlockPool::Fetch {
-  struct Part {
-    BlockPtr block;
-    std::size_t begin = 0;  ///< sector
-    std::size_t end = 0;
-  };
-  std::vector<Part> parts;
-  bool done = false;  ///< guarded by the pool's mutex, as is the next
-  std::exception_ptr failure;
-  Clock::time_point started = Clock::now();
-
-  std::uint64_t offset() const noexcept {
-    return parts.front().block->begin + parts.front().begin * kSectorBytes;
-  }
-  static std::span<std::byte> bytes_of(const Part& part) noexcept {
-    const std::size_t begin = part.begin * kSectorBytes;
-    const std::size_t end = std::min(part.end * kSectorBytes, part.block->bytes);
-    return {part.block->memory.get() + begin, end - begin};
-  }
-  std::uint64_t length() const noexcept {
-    std::uint64_t sum = 0;
-    for (const Part& part : parts) sum += bytes_of(part).size();
-    return sum;
-  }
-};
-
-/// Keeps blocks where they are. To be destroyed before the lock is.
-class BlockPool::Pins {
- public:
-  Pins(BlockPool& pool, std::unique_lock<std::mutex>& lock) noexcept : pool_(pool), lock_(lock) {}
-  Pins(const Pins&) = delete;
-  Pins& operator=(const Pins&) = delete;
-  ~Pins() {
-    if (!lock_.owns_lock()) lock_.lock();
-    for (const BlockPtr& block : blocks_) {
-      --block->pins;
-      pool_.drop_if_useless(*block);
-    }
-  }
-
-  void add(BlockPtr block) {
-    blocks_.push_back(std::move(block));
-    ++blocks_.back()->pins;
-  }
-  const std::vector<BlockPtr>& blocks() const noexcept { return blocks_; }
-
- private:
-  BlockPool& pool_;
-  std::unique_lock<std::mutex>& lock_;
-  std::vector<BlockPtr> blocks_;
-};
 
 BlockPool::BlockPool(std::uint64_t bytes) : capacity_(bytes) {
   spare_.reserve(kMostSpare);
@@ -415,121 +310,6 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
   start(fetcher, fetches, when);
 }
 
-void BlockPool::read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
-                     std::span<std::byte> out) {
-  while (!out.empty()) {
-    const std::uint64_t end =
-        std::min(offset + out.size(), (offset / kBlockBytes + kBlocksAtOnce) * kBlockBytes);
-    const auto part = out.first(static_cast<std::size_t>(end - offset));
-    if (!read_some(source, fetcher, offset, part)) read_alone(fetcher, offset, part);
-    out = out.subspan(part.size());
-    offset = end;
-  }
-}
-
-/// @return whether it has come; false if not, or if it is shared and does not come although its
-///         source answers. @throws StuckRead
-bool BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher,
-                      const FetchPtr& fetch, Whose whose, bool may_leave) {
-  const auto is_done = [this, fetch] {
-    const std::scoped_lock own(mutex_);
-    return fetch->done;
-  };
-  // Most come before anybody has to ask whether they hang.
-  if (arrived_.wait_for(lock, kQuick, [&] { return fetch->done; }))
-    return fetch->failure == nullptr;
-  do {
-    const auto answering = fetcher.answering();
-    const bool answers = answering <= RangeFetcher::Answering::kPartly;
-    const bool is_late = answering != RangeFetcher::Answering::kYes &&
-                         Clock::now() - fetch->started >= fetcher.patience();
-    if (whose == Whose::kShared && answers && is_late) return false;
-    if (may_leave && (is_late || !answers)) {
-      if (whose == Whose::kOwn) leave(is_done);
-      leave([is_done, &fetcher] {
-        return is_done() || fetcher.answering() <= RangeFetcher::Answering::kPartly;
-      });
-    }
-  } while (!arrived_.wait_for(lock, kLookInterval, [&] { return fetch->done; }));
-  return fetch->failure == nullptr;
-}
-
-/// @return false if there is no room for the blocks, or what brings them also brings others, and
-///         fails or is stuck.
-bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
-                          std::span<std::byte> out) {
-  const std::uint64_t end = offset + out.size();
-  std::unique_lock lock(mutex_);
-  Pins pins(*this, lock);
-  for (std::uint64_t number = offset / kBlockBytes; number * kBlockBytes < end; ++number) {
-    BlockPtr block = find({source, number});
-    if (block == nullptr) {
-      leave_if_tried(fetcher);  // before others make room for it
-      block = make({source, number}, fetcher.size(), /*may_drop_unread=*/true);
-    }
-    if (block == nullptr) return false;
-    const std::uint64_t from = std::max(offset, block->begin) - block->begin;
-    const std::uint64_t to = std::min(end, block->begin + kBlockBytes) - block->begin;
-    block->wanted = fetcher.by_blocks() ? mask_of(0, block->sectors())
-                                        : mask_of(from / kSectorBytes, (to - 1) / kSectorBytes + 1);
-    pins.add(std::move(block));
-  }
-  const std::vector<FetchPtr> fetches =
-      fetches_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRangesAtOnce, kBlockBytes));
-  std::vector<FetchPtr> awaited;
-  for (const BlockPtr& block : pins.blocks()) {
-    for (std::size_t sector = 0; sector < kSectors; ++sector) {
-      const FetchPtr& fetch = block->pending[sector];
-      const bool wanted = (block->wanted & mask_of(sector, sector + 1)) != 0;
-      if (!wanted || fetch == nullptr) continue;
-      if (awaited.empty() || awaited.back() != fetch) awaited.push_back(fetch);
-    }
-  }
-  LeftReads* const left = LeftReads::of_thread();
-  const LeftReads::Key key{&fetcher, offset, out.size(), /*is_shared=*/true};
-  if (!fetches.empty()) {
-    // What has failed since this read was left would be asked for again and again.
-    if (left != nullptr && left->find(key) != nullptr) return false;
-    leave_if_tried(fetcher);
-  }
-  const std::size_t shared = awaited.size();
-  awaited.insert(awaited.end(), fetches.begin(), fetches.end());
-  claim(fetches);
-  std::uint64_t fetched = 0;
-  for (const FetchPtr& fetch : fetches) fetched += fetch->length();
-  figures_.hits += out.size() - std::min<std::uint64_t>(fetched, out.size());
-  if (!fetches.empty()) {
-    lock.unlock();
-    start(fetcher, fetches, Foresight::kNow);
-    lock.lock();
-  }
-  for (std::size_t i = 0; i < awaited.size(); ++i) {
-    const Fetch& fetch = *awaited[i];
-    const bool own = i >= shared;
-    try {
-      if (await(lock, fetcher, awaited[i], own ? Whose::kOwn : Whose::kShared, left != nullptr)) {
-        continue;
-      }
-    } catch (const StuckRead&) {
-      if (left->find(key) == nullptr) left->keep(key, awaited[i]);
-      throw;
-    }
-    // A server fails as a whole; a disk may have lost some sectors.
-    const bool is_for_this = fetch.offset() >= offset && fetch.offset() + fetch.length() <= end;
-    if (own && (is_for_this || fetcher.is_remote())) std::rethrow_exception(fetch.failure);
-    return false;
-  }
-  for (const BlockPtr& block : pins.blocks()) touch(*block);
-  lock.unlock();
-  for (const BlockPtr& block : pins.blocks()) {
-    const std::uint64_t from = std::max(offset, block->begin);
-    const std::uint64_t to = std::min(end, block->begin + block->bytes);
-    std::memcpy(out.data() + (from - offset), block->memory.get() + (from - block->begin),
-                static_cast<std::size_t>(to - from));
-  }
-  return true;
-}
-
 ForeseenReads::ForeseenReads() noexcept {
   ++foreseen_reads;
 }
@@ -540,50 +320,6 @@ ForeseenReads::~ForeseenReads() {
 
 bool ForeseenReads::any() noexcept {
   return foreseen_reads > 0;
-}
-
-void BlockPool::read_alone(const RangeFetcher& fetcher, std::uint64_t offset,
-                           std::span<std::byte> out) {
-  /// In memory of its own: who asked for it may leave.
-  struct Lone : Fetch {
-    std::unique_ptr<std::byte[]> bytes;  // NOLINT(modernize-avoid-c-arrays): not initialised
-  };
-  LeftReads* const left = LeftReads::of_thread();
-  const LeftReads::Key key{&fetcher, offset, out.size()};
-  auto lone = left == nullptr ? nullptr : std::static_pointer_cast<Lone>(left->find(key));
-  if (lone == nullptr) {
-    leave_if_tried(fetcher);
-    lone = std::make_shared<Lone>();
-    // NOLINTNEXTLINE(modernize-avoid-c-arrays)
-    lone->bytes = std::make_unique_for_overwrite<std::byte[]>(out.size());
-    fetcher.fetch(ByteRange(offset, out.size()), {std::span(lone->bytes.get(), out.size())},
-                  Foresight::kNow,
-                  [this, lone](const std::exception_ptr& failure) { finished(*lone, failure); });
-    const std::scoped_lock lock(mutex_);
-    figures_.fetched += out.size();
-    ++figures_.requests;
-  }
-  std::unique_lock lock(mutex_);
-  try {
-    if (!await(lock, fetcher, lone, Whose::kOwn, left != nullptr)) {
-      std::rethrow_exception(lone->failure);
-    }
-  } catch (const StuckRead&) {
-    if (left->find(key) == nullptr) left->keep(key, lone);
-    throw;
-  }
-  lock.unlock();
-  std::memcpy(out.data(), lone->bytes.get(), out.size());
-}
-
-void BlockPool::wait_for(const RangeFetcher& fetcher,
-                         const std::function<void(RangeFetcher::Done done)>& begin) {
-  const auto fetch = std::make_shared<Fetch>();
-  begin([this, fetch](const std::exception_ptr& failure) { finished(*fetch, failure); });
-  std::unique_lock lock(mutex_);
-  LeftReads* const left = LeftReads::of_thread();
-  const bool may_leave = left != nullptr && left->may_leave_again();
-  if (!await(lock, fetcher, fetch, Whose::kOwn, may_leave)) std::rethrow_exception(fetch->failure);
 }
 
 }  // namespace reshardfs

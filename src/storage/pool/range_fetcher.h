@@ -43,10 +43,11 @@ class RangeFetcher {
   virtual void check_unchanged() const = 0;
 
   enum class Answering : std::uint8_t {
-    kYes,     ///< or nobody has asked
-    kPartly,  ///< some requests take so long that they may never come, others come
-    kNo,      ///< nothing has come since
-    kTried,   ///< nor that, but a request waits already to try again: more are of no use
+    kYes,      ///< or nobody has asked
+    kPartly,   ///< some requests take so long that they may never come, others come
+    kUnknown,  ///< nothing has come yet, and others nearby hang
+    kNo,       ///< nothing has come since
+    kTried,    ///< nor that, but a request waits already to try again: more are of no use
   };
   /// Requests to servers end with an error instead.
   virtual Answering answering() const noexcept { return Answering::kYes; }

@@ -40,6 +40,8 @@ ByteRange blocks(std::uint64_t begin, std::uint64_t end) {
 /// A pool of some blocks and an object that is fetched by hand.
 class BlockPoolTest : public testing::Test {
  protected:
+  using Answering = RangeFetcher::Answering;
+
   ~BlockPoolTest() override { fetcher_.bring_all(); }
 
   void make_pool(std::uint64_t count) {
@@ -320,8 +322,6 @@ TEST_F(BlockPoolTest, AllWhoWaitGetAnErrorOfTheirOwn) {
 
 // --- what hangs ----------------------------------------------------------------------------------
 
-using Answering = RangeFetcher::Answering;
-
 TEST_F(BlockPoolTest, WhoWaitsForAnothersRequestThatIsStuckFetchesItsOwnBytes) {
   make_pool(16);
   foresee({sectors(0, 4)});
@@ -393,6 +393,18 @@ TEST_F(BlockPoolTest, NothingMoreIsAskedOfWhatIsTriedAlready) {
   EXPECT_FALSE(leaves(left, 0, 10)) << "what is in memory is read";
   fetcher_.answers = Answering::kNo;
   EXPECT_TRUE((*stuck->may_go_on)() && (*without_room->may_go_on)()) << "another one may try it";
+}
+
+TEST_F(BlockPoolTest, WhatMayHangTakesNoPlace) {
+  make_pool(16);
+  LeftReads left;
+  fetcher_.answers = Answering::kUnknown;
+  auto read = std::async(std::launch::async, [&] { return leaves(left, 5, 10); });
+  fetcher_.await(1);
+  EXPECT_EQ(fetcher_.ranges(), Ranges{ByteRange(5, 10)});
+  fetcher_.take().bring();
+  EXPECT_FALSE(read.get());
+  EXPECT_EQ(pool_->figures().blocks, 0U);
 }
 
 TEST_F(BlockPoolTest, WhatWasLeftIsFoundAgain) {

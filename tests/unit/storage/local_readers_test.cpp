@@ -25,7 +25,6 @@ using std::chrono::milliseconds;
 using test::until;
 using testing::Test;
 using Names = std::vector<std::string>;
-using Answering = LocalReaders::Answering;
 
 /// Nothing is ever stuck.
 constexpr milliseconds kEndless = hours(1);
@@ -34,6 +33,8 @@ constexpr milliseconds kNone{0};
 
 class LocalReadersTest : public Test {
  protected:
+  using Answering = LocalReaders::Answering;
+
   ~LocalReadersTest() override {
     let_all_go();
     if (readers_) until([this] { return readers_->figures().in_flight == 0; });
@@ -46,7 +47,7 @@ class LocalReadersTest : public Test {
     return LocalReaders::file_of(std::make_shared<FileSystemSpeed>());
   }
   bool hangs(const LocalReaders::FilePtr& file) const {
-    return readers_->answering(file) > Answering::kPartly;
+    return readers_->answering(file) > Answering::kUnknown;
   }
   /// A read that ends when the test says so.
   void submit(const LocalReaders::FilePtr& file, const std::string& name,
@@ -226,7 +227,7 @@ TEST_F(LocalReadersTest, KeepThreadsForOtherFileSystems) {
     until([&] { return readers_->figures().stuck == files.size(); });
   }
   files.push_back(LocalReaders::file_of(hanging));
-  EXPECT_EQ(readers_->answering(files.back()), Answering::kYes);
+  EXPECT_EQ(readers_->answering(files.back()), Answering::kUnknown);
   submit(files.back(), "3");
   EXPECT_EQ(readers_->answering(files.back()), Answering::kTried);
   const auto good = new_file();
@@ -246,9 +247,11 @@ TEST_F(LocalReadersTest, ReadMoreAtOnceOfAFileThatAnswers) {
   for (const char* name : {"1", "2", "3", "4", "5", "6", "7", "8", "9"}) submit(file, name);
   EXPECT_EQ(sorted(2), (Names{"1", "2"}));
   EXPECT_EQ(readers_->figures().in_flight, 2U);
+  EXPECT_EQ(readers_->answering(file), Answering::kUnknown);
   let_go("1");
   EXPECT_EQ(sorted(4), (Names{"1", "2", "3", "4"}));
   EXPECT_EQ(readers_->figures().in_flight, 3U);
+  EXPECT_EQ(readers_->answering(file), Answering::kYes);
   let_go("2");
   EXPECT_EQ(sorted(6), (Names{"1", "2", "3", "4", "5", "6"}));
   EXPECT_EQ(readers_->figures().in_flight, 4U);

@@ -150,17 +150,17 @@ bool leaves(LeftReads& left, const ByteSource& file, std::uint64_t offset) {
 }
 
 TEST_F(MeasuredFileTest, IsReadByOthersWhileItsFileSystemHangs) {
-  for (const bool is_pooled : {false, true}) {
+  for (const bool is_slow : {false, true}) {
     LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
     MeasuredFile::Way own = way();
-    own.is_pooled = is_pooled;
     own.readers = [&]() -> LocalReaders& { return impatient; };
     const MeasuredFile file(bytes_, "", speed_, own);
     LeftReads left;
     EXPECT_FALSE(leaves(left, file, 0));
     EXPECT_EQ(impatient.figures().reads, 0U);
+    if (is_slow) be_slow();
     speed_->add_stuck(1);
-    EXPECT_EQ(file.is_far(), is_pooled);
+    EXPECT_EQ(file.is_far(), is_slow);
     bytes_->block();
     const std::size_t before_it = bytes_->begun().size();
     EXPECT_TRUE(leaves(left, file, 100));
