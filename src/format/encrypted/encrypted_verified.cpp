@@ -5,11 +5,14 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/stuck_read.h"
+
 namespace reshardfs {
 
 /// One call of `verify`.
 struct VerifiedBlocks::Verification {
   bool done = false;
+  bool left = false;         ///< by its thread, which need not wait: others try it themselves
   std::exception_ptr error;  ///< if it failed
 };
 
@@ -38,6 +41,7 @@ void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& v
     verification = found->second;
     finished_.wait(lock, [&] { return verification->done; });
     lock.unlock();
+    if (verification->left) return require(block, verify);
   } else {
     verification = std::make_shared<Verification>();
     running_.emplace(block, verification);
@@ -45,6 +49,10 @@ void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& v
     try {
       verify();
       verified_[block].store(true, std::memory_order_release);
+    } catch (const StuckRead&) {
+      verification->left = true;
+      finish(block, *verification);
+      throw;
     } catch (...) {
       verification->error = std::current_exception();
     }

@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/stuck_read.h"
 #include "support/errors.h"
 
 namespace reshardfs {
@@ -66,6 +67,29 @@ TEST(VerifiedBlocks, TriesAgainAfterAFailure) {
   int calls = 0;
   for (int i = 0; i < 2; ++i) blocks.require(0, [&] { ++calls; });
   EXPECT_EQ(calls, 1);
+}
+
+/// Who waits may be on a thread that nothing but errors may leave.
+TEST(VerifiedBlocks, LetsOthersTryWhatAThreadHasLeft) {
+  VerifiedBlocks blocks(1);
+  std::atomic<int> left = 0;
+  std::atomic<int> verified = 0;
+  std::latch begun(1);
+  in_threads(2, [&](int t) {
+    if (t == 1) begun.wait();
+    try {
+      blocks.require(0, [&] {
+        if (t == 1) return static_cast<void>(++verified);
+        begun.count_down();
+        throw StuckRead{};
+      });
+    } catch (const StuckRead&) {
+      EXPECT_EQ(t, 0);
+      ++left;
+    }
+  });
+  EXPECT_EQ(left, 1);
+  EXPECT_EQ(verified, 1);
 }
 
 TEST(VerifiedBlocks, GivesAllThatWaitAnErrorOfTheirOwn) {
