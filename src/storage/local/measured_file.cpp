@@ -106,7 +106,8 @@ bool MeasuredFile::gather(const StridedRanges& ranges, std::byte* out) const {
 }
 
 void MeasuredFile::check_unchanged() const {
-  if (!is_left()) {
+  // Of a file that answers it would only wait behind reads ahead.
+  if (!is_left() || fetcher().answering() <= LocalReaders::Answering::kPartly) {
     const FileSystemSpeed::DirectRead looked_after(*file_system_);
     return file_->check_unchanged();
   }

@@ -176,12 +176,17 @@ TEST_F(MeasuredFileTest, IsReadByOthersWhileItsFileSystemHangs) {
     const std::uint64_t before = readers_.figures().reads;
     {
       const LeftReads::Scope scope(left);
-      EXPECT_FALSE(patient.gather(kPieces, nullptr)) << "a page may hang as well";
+      EXPECT_EQ(patient.gather(kPieces, nullptr), false) << "a page may hang as well";
       patient.check_unchanged();
       EXPECT_EQ(readers_.figures().reads, before + 1);
     }
     patient.check_unchanged();
     EXPECT_EQ(readers_.figures().reads, before + 1) << "who waits does so itself";
+    for (std::uint64_t at = 1; at < 9; ++at) EXPECT_FALSE(leaves(left, patient, at * kBlock));
+    const std::uint64_t after = readers_.figures().reads;
+    const LeftReads::Scope scope(left);
+    patient.check_unchanged();
+    EXPECT_EQ(readers_.figures().reads, after) << "it answers";
     speed_->add_stuck(-1);
   }
 }
