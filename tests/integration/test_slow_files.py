@@ -125,7 +125,8 @@ class SlowFiles(Slow):
             for _ in range(2):
                 self.source.forget_pages()
                 self.assert_all_right(mountpoint)
-            self.assertEqual(metric(mountpoint, "slow_file_reads_total"), 0)
+            # On a busy machine a read may take so long that others are left to threads of their own.
+            self.assertNotIn("prefetch", (mountpoint / ".reshardfs/metrics").read_text())
             self.source.set(f"rank_0/* error={errno.EIO}")
             self.source.forget_pages()
             with self.assertRaises(OSError):

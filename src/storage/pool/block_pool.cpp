@@ -272,7 +272,7 @@ void BlockPool::finished(Fetch& fetch, const std::exception_ptr& failure) noexce
   for (const Fetch::Part& part : fetch.parts) drop_if_useless(*part.block);
   fetch.failure = failure;
   fetch.done = true;
-  arrived_.notify_all();
+  fetch.arrived.notify_all();
 }
 
 void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -128,7 +127,6 @@ class BlockPool {
   std::atomic<std::uint64_t> next_source_{1};
 
   mutable std::mutex mutex_;  // guards all below
-  std::condition_variable arrived_;
   std::unordered_map<Key, BlockPtr, HashKey> blocks_;
   BlockList unread_;                                 ///< oldest first
   BlockList read_;                                   ///< least recently used first

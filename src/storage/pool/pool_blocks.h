@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -58,6 +59,7 @@ struct BlockPool::Fetch {
     std::size_t end = 0;
   };
   std::vector<Part> parts;
+  std::condition_variable arrived;
   bool done = false;  ///< guarded by the pool's mutex, as is the next
   std::exception_ptr failure;
   Clock::time_point started = Clock::now();

@@ -55,7 +55,7 @@ bool BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fe
     const std::scoped_lock own(mutex_);
     return fetch->done;
   };
-  if (arrived_.wait_for(lock, kQuick, [&] { return fetch->done; }))
+  if (fetch->arrived.wait_for(lock, kQuick, [&] { return fetch->done; }))
     return fetch->failure == nullptr;
   do {
     const auto answering = fetcher.answering();
@@ -69,7 +69,7 @@ bool BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fe
         return is_done() || fetcher.answering() <= RangeFetcher::Answering::kUnknown;
       });
     }
-  } while (!arrived_.wait_for(lock, kLookInterval, [&] { return fetch->done; }));
+  } while (!fetch->arrived.wait_for(lock, kLookInterval, [&] { return fetch->done; }));
   return fetch->failure == nullptr;
 }
 
