@@ -95,7 +95,8 @@ class Extents {
     }
   }
 
-  /// What the file of a rank in the middle had lies between the parts of others.
+  /// What the file of a rank in the middle had lies between the parts of others. Whoever joins them
+  /// refuses that.
   void find_gaps() {
     for (const auto& [name, joined] : tensors_) {
       const auto whole = joined.is_wrong ? std::nullopt : elements(joined.shape);
@@ -110,11 +111,9 @@ class Extents {
       }
       if (held >= *whole) continue;
       short_.insert(name);
-      out_.short_parameters.push_back(
-          Error(ErrorKind::kMissing, "has " + std::to_string(held) + " of " +
-                                         std::to_string(*whole) + " elements in " + shards_words_)
-              .for_parameter(name)
-              .hint("bring the files of all ranks"));
+      if (!gap_.empty()) continue;
+      gap_ = "where " + std::to_string(*whole - held) + " of " + std::to_string(*whole) +
+             " elements of '" + printable(name) + "' are";
     }
   }
 
@@ -292,6 +291,10 @@ class Extents {
           !joined.is_proven && !joined.is_wrong && !joined.shape.empty() && !short_.contains(name);
       if (is_open) out_.open_extents.push_back({name, joined.shape});
     }
+    if (!gap_.empty()) {
+      out_.grounds.clear();
+      out_.unstated = gap_;
+    }
     if (out_.open_extents.empty()) return;
     out_.unstated = "whether the tensors joined from " + shards_words_ + " are whole";
   }
@@ -302,6 +305,7 @@ class Extents {
   std::map<std::string, Joined> tensors_;
   std::set<std::pair<std::int64_t, std::int64_t>> present_;  ///< shards and numbers of files
   std::set<std::string> short_;
+  std::string gap_;  ///< words for the first
 };
 
 }  // namespace
