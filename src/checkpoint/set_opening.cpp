@@ -320,8 +320,9 @@ void CheckpointSet::Opening::note_contents() {
       [&](std::size_t i) {
         const auto& content = found_.files[i].content;
         try {
-          faults_->fits_table[i] =
+          const bool fits =
               content == nullptr || content->examine(*files_[i].source, /*read_all=*/true).empty();
+          faults_->fits_table[i] = fits ? 1 : 0;
         } catch (const Error&) {
           faults_->fits_table[i] = 0;
         }
@@ -330,7 +331,7 @@ void CheckpointSet::Opening::note_contents() {
 }
 
 CheckpointSet CheckpointSet::Opening::make_set() {
-  CheckpointSet set(std::move(files_), std::move(found_.catalogue), std::move(identity_));
+  CheckpointSet set(std::move(files_), std::move(found_.catalogue), identity_);
   // Without the files that cannot be read, everything is smaller.
   if (found_.by_contents && !lacks_files_) found_.by_contents(set.files(), found_.completeness);
   require_stated();

@@ -7,6 +7,7 @@
 #include "checkpoint/completeness.h"
 #include "checkpoint/source_links.h"
 #include "conversion/sized_source.h"
+#include "conversion/unmatched_selectors.h"
 #include "format/encrypted/encrypted.h"
 #include "storage/local/linkless_tree.h"
 

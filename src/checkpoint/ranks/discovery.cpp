@@ -319,17 +319,17 @@ NeighbourHints neighbour_hints(const SourceFiles& files) {
   return hints;
 }
 
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given,
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options,
                    SetFaults* faults) {
-  const CheckpointOptions options = listed_once(source, given);
-  if (auto described = discover_described_set(source, options)) {
-    note_neighbours(source, options, source_tree(source, options), {}, *described);
+  const CheckpointOptions listed = listed_once(source, options);
+  if (auto described = discover_described_set(source, listed)) {
+    note_neighbours(source, listed, source_tree(source, listed), {}, *described);
     return std::move(*described);
   }
-  SourceFiles files = find_source_files(source, options);
+  SourceFiles files = find_source_files(source, listed);
   const NeighbourHints hints = neighbour_hints(files);
-  Discovery out = discover_files(source, options, std::move(files), faults);
-  note_neighbours(source, options, source_tree(source, options), hints, out);
+  Discovery out = discover_files(source, listed, std::move(files), faults);
+  note_neighbours(source, listed, source_tree(source, listed), hints, out);
   return out;
 }
 

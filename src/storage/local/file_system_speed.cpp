@@ -2,10 +2,9 @@
 #include "storage/local/file_system_speed.h"
 
 #include <algorithm>
+#include <ctime>
 #include <mutex>
 #include <unordered_map>
-
-#include <time.h>
 
 #include "base/process/process_state.h"
 
