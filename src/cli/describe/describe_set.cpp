@@ -29,6 +29,7 @@
 #include "cli/describe/writers.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
+#include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "plan/mapped/mapped_source.h"
 #include "storage/local/linkless_tree.h"
