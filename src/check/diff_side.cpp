@@ -41,14 +41,21 @@ DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
   SourceOpening opening(request);
   set ? opening.take_set(std::move(set)) : static_cast<void>(opening.open_set());
   std::vector<std::string> warnings = opening.unmatched_warnings();
+  DiffSide side = open(request, wanted, opening);
+  append(warnings, side.warnings_);
+  side.warnings_ = std::move(warnings);
+  return side;
+}
+
+DiffSide DiffSide::open(const SourceRequest& request, const Wanted& wanted,
+                        SourceOpening& opening) {
   SourceTableResult opened = opening.lay_out_unread(opening.needed(wanted.takes));
-  append(warnings, opened.unmatched);
   MappedSourceOptions mapped = mapped_options(opening, wanted);
   mapped.compares_ranks = false;
   compare_mapped_ranks(*opened.table, opening.maps(), request.replicas);
   DiffSide side(opening.maps().apply(std::move(opened.table), {}, mapped).table, request);
   side.notes_ = opening.maps().notes();
-  side.warnings_ = std::move(warnings);
+  side.warnings_ = std::move(opened.unmatched);
   return side;
 }
 

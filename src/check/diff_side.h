@@ -11,6 +11,8 @@
 
 namespace reshardfs {
 
+class SourceOpening;
+
 /// One side of a comparison. Every member function may be called from any number of threads.
 class DiffSide {
  public:
@@ -26,6 +28,8 @@ class DiffSide {
   /// @throws errors of SourceOpening and ModelMaps::apply().
   static DiffSide open(const SourceRequest& request, const Wanted& wanted,
                        std::shared_ptr<const CheckpointSet> set = nullptr);
+  /// The same for who has opened it, and tells of SourceOpening::unmatched_warnings() himself.
+  static DiffSide open(const SourceRequest& request, const Wanted& wanted, SourceOpening& opening);
   /// Checks both, as a mount does, of the parameters that are wanted.
   /// @throws Error kBadInput besides, where what is read would be a guess.
   static DiffSide open_checked(const SourceRequest& request, const Wanted& wanted);

@@ -377,7 +377,6 @@ void Verification::lay_out(const SourceOpening& opening) {
 
 /// What the model's own numbers say of it, if nothing else is wrong.
 void Verification::state_model(const SourceOpening& opening) {
-  if (!report_.problems.empty()) return;
   ModelQuestion question = model_question(options_.source, *set_, opening.tree());
   question.table = preview_.table.get();
   if (options_.source.maps.maps.empty()) {
@@ -458,8 +457,9 @@ void Verification::open(SourceOpening& opening) {
   report_.completeness = std::move(faults_.completeness);
   if (set_) {
     renames_ = opening.renames();
-    lay_out(opening);
-    state_model(opening);
+    const bool is_sound = report_.problems.empty();
+    if (is_sound || !opening.maps().empty()) lay_out(opening);
+    if (is_sound) state_model(opening);
   }
   report_missing();
 }

@@ -179,7 +179,7 @@ Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
   const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(source, wanted, set);
+    inspected.laid_out = DiffSide::open(source, wanted, opening);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
   check_names(arguments, *set, inspected);
@@ -197,7 +197,7 @@ Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
   const bool is_stated = is_laid_out || !source.join.empty();
   if (!is_stated && !inspected.contents.records_layouts) return inspected;
   try {
-    inspected.laid_out = DiffSide::open(source, wanted, set);
+    inspected.laid_out = DiffSide::open(source, wanted, opening);
   } catch (const Error& error) {
     if (is_stated) throw;
     // What the files hold can be shown all the same.

@@ -70,12 +70,16 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string path_word(const std::string& path) {
+  return path.starts_with('-') ? "./" + path : path;
+}
+
 std::string command_line(const std::string& command, const std::vector<std::string>& arguments,
                          const std::vector<std::string>& options) {
   std::string line = "reshardfs";
   if (!command.empty()) line += " " + command;
   for (const std::string& argument : arguments) {
-    line += " " + shell_word(argument.starts_with('-') ? "./" + argument : argument);
+    line += " " + shell_word(path_word(argument));
   }
   for (const std::string& option : options) line += " " + shell_word(option);
   return line;
@@ -83,8 +87,7 @@ std::string command_line(const std::string& command, const std::vector<std::stri
 
 std::string mount_line(const std::string& source, const std::string& mountpoint,
                        const std::vector<std::string>& options) {
-  const std::string place = mountpoint.starts_with('-') ? "./" + mountpoint : mountpoint;
-  return shell_line({"mkdir", "-p", place}) + " && " +
+  return shell_line({"mkdir", "-p", path_word(mountpoint)}) + " && " +
          command_line("mount", {source, mountpoint}, options);
 }
 

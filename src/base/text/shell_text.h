@@ -14,8 +14,11 @@ std::string shell_word(const std::string& word);
 /// The words with blanks between them.
 std::string shell_line(const std::vector<std::string>& words);
 
+/// A path that no program takes for an option: "./-x" for "-x".
+std::string path_word(const std::string& path);
+
 /// A command of this program, ready for a shell: "reshardfs mount ckpt mnt --step 3_100".
-/// @param command "mount", "strategy guess"; empty: `arguments` begin with it.
+/// @param command "mount", "strategy guess"; empty: `options` begin with it.
 /// @param arguments of which none is taken for an option.
 std::string command_line(const std::string& command, const std::vector<std::string>& arguments,
                          const std::vector<std::string>& options = {});

@@ -10,11 +10,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// A file that an option names.
-std::string as_value(const std::string& path) {
-  return path.starts_with('-') ? "./" + path : path;
-}
-
 class Lines {
  public:
   explicit Lines(const NextFacts& facts) : facts_(facts) {}
@@ -46,7 +41,7 @@ class Lines {
 };
 
 Words strategy_words(const std::string& strategy) {
-  return {"--src-strategy", as_value(strategy)};
+  return {"--src-strategy", path_word(strategy)};
 }
 
 }  // namespace
@@ -85,7 +80,7 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
   if (facts.can_mount) lines.add_mount({});
   if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
   if (facts.can_verify) lines.add("verify");
-  if (facts.can_guess) lines.add("strategy guess", {"-O", as_value(facts.rules)});
+  if (facts.can_guess) lines.add("strategy guess", {"-O", path_word(facts.rules)});
   if (!facts.can_mount) lines.add("inspect", {"--list"});
   return lines.take();
 }

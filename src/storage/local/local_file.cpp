@@ -36,8 +36,6 @@ using Clock = std::chrono::steady_clock;
       throw Error(ErrorKind::kMissing, "no such file").in_file(name);
     case ENXIO:  // a socket, or a device without a driver
       throw Error(ErrorKind::kBadInput, "is not a regular file").in_file(name);
-    case EMFILE:
-      throw io_error("open", name, errno_value).hint("raise the limit with ulimit -n");
     default:
       throw io_error("open", name, errno_value);
   }
