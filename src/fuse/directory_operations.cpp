@@ -130,32 +130,37 @@ Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info, std:
 /// Collects directory entries in the kernel's format, with or without attributes.
 class Listing {
  public:
-  /// @param request of which libfuse wants to know nothing here: it may be another thread's by now.
+  /// @param size at most as many bytes. Most directories need a small part of what the kernel has
+  ///        room for, so memory grows with the entries.
   Listing(std::size_t size, bool with_attributes)
-      : buffer_(size, '\0'), with_attributes_(with_attributes) {}
+      : size_(size), with_attributes_(with_attributes) {}
 
   /// @param next the position after this entry.
   /// @return whether it found room.
   bool add(const char* name, const fuse_entry_param& entry, std::size_t next) {
-    char* const room = buffer_.data() + used_;
-    const std::size_t left = buffer_.size() - used_;
-    const auto position = static_cast<off_t>(next);
-    const std::size_t needed =
-        with_attributes_ ? fuse_add_direntry_plus(nullptr, room, left, name, &entry, position)
-                         : fuse_add_direntry(nullptr, room, left, name, &entry.attr, position);
-    if (needed > left) return false;
-    used_ += needed;
+    const std::size_t used = buffer_.size();
+    const std::size_t needed = put(nullptr, 0, name, entry, next);
+    if (needed > size_ - used) return false;
+    buffer_.resize(used + needed);
+    put(buffer_.data() + used, needed, name, entry, next);
     return true;
   }
 
-  Reply reply() && {
-    buffer_.resize(used_);
-    return Reply::data(std::move(buffer_));
-  }
+  Reply reply() && { return Reply::data(std::move(buffer_)); }
 
  private:
+  /// @param room nullptr if only the size is asked for.
+  /// @return the size of the entry. libfuse wants to know nothing of the request here: it may be
+  ///         another thread's by now.
+  std::size_t put(char* room, std::size_t left, const char* name, const fuse_entry_param& entry,
+                  std::size_t next) const {
+    const auto position = static_cast<off_t>(next);
+    return with_attributes_ ? fuse_add_direntry_plus(nullptr, room, left, name, &entry, position)
+                            : fuse_add_direntry(nullptr, room, left, name, &entry.attr, position);
+  }
+
   std::string buffer_;
-  std::size_t used_ = 0;
+  std::size_t size_;
   bool with_attributes_;
 };
 
