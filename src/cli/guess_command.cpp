@@ -90,7 +90,8 @@ int run_strategy_guess(const Given& given) {
                                  .force = given.flag("force"),
                                  .quiet = given.flag("quiet")};
   const SourceRequest request = set_request(given, located(arguments.source));
-  const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
+  const std::shared_ptr<const CheckpointSet> opened = open_set(request);
+  const CheckpointSet& set = *opened;
   for (const std::string& warning : set.warnings()) complain(warning);
   ModelQuestion model = model_question(request, set);
   model.config = arguments.model_config;

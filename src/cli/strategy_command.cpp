@@ -48,24 +48,26 @@ bool is_rules(const StrategyArguments& arguments) {
   return arguments.inputs.size() == 1 && StrategyRules::is_rules_file(arguments.inputs.front());
 }
 
-CheckpointSet open_source(const StrategyArguments& arguments) {
+std::shared_ptr<const CheckpointSet> open_source(const StrategyArguments& arguments) {
   if (arguments.request.path.empty()) {
     throw Error(ErrorKind::kUsage, "rules need the parameters of a checkpoint")
         .in_file(arguments.inputs.front())
         .hint("name the checkpoint with --source");
   }
-  CheckpointSet set = CheckpointSet::open(arguments.request.path, set_options(arguments.request));
-  for (const std::string& warning : set.warnings()) complain(warning);
-  for (const std::string& line : model_warnings(model_question(arguments.request, set)))
+  auto set = open_set(arguments.request);
+  for (const std::string& warning : set->warnings()) complain(warning);
+  for (const std::string& line : model_warnings(model_question(arguments.request, *set))) {
     complain(line);
+  }
   return set;
 }
 
 /// The layouts of a set that records them itself; nothing if the input is none.
 std::optional<Strategy> recorded_layouts(const std::string& input) {
   if (!find_described_steps(input, CheckpointOptions{})) return std::nullopt;
-  const auto checkpoint =
-      std::make_shared<const CheckpointSet>(CheckpointSet::open(input, CheckpointOptions{}));
+  SourceRequest request;
+  request.path = input;
+  const auto checkpoint = open_set(request);
   if (!checkpoint->catalogue()) {
     throw Error(ErrorKind::kMissing, "records no layouts: it is the checkpoint of one device")
         .in_file(input);
@@ -81,7 +83,7 @@ Strategy load_inputs(const StrategyArguments& arguments) {
   const auto& inputs = arguments.inputs;
   if (is_rules(arguments)) {
     const StrategyRules rules = StrategyRules::load(inputs.front());
-    const std::vector<NamedShape> shapes = slice_shapes(open_source(arguments));
+    const std::vector<NamedShape> shapes = slice_shapes(*open_source(arguments));
     if (!arguments.lists_unmatched) rules.require_matched(shapes);
     return rules.apply(shapes);
   }
@@ -149,8 +151,8 @@ SourceTableResult open_table(const StrategyArguments& arguments,
 }
 
 /// As a mount decides it: of rules, what they do not take too.
-int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
-  const auto checkpoint = std::make_shared<const CheckpointSet>(set);
+int check_source(const StrategyArguments& arguments,
+                 const std::shared_ptr<const CheckpointSet>& checkpoint) {
   try {
     const SourceTableResult source = open_table(arguments, checkpoint);
     const SourceTable& table = *source.table;
@@ -172,7 +174,7 @@ int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
 /// Whether a destination's strategy fits what maps show.
 int check_shown(const StrategyArguments& arguments) {
   SourceOpening opening(arguments.request);
-  opening.take_set(std::make_shared<const CheckpointSet>(open_source(arguments)));
+  opening.take_set(open_source(arguments));
   StrategyInput destination(arguments.inputs.front());
   destination.allow_unmatched();
   const NameMap names;

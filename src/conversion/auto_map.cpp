@@ -211,8 +211,8 @@ void settle_auto_map(SourceRequest& request) {
                 "--map auto stands for one map, and there are " + std::to_string(maps.size()))
         .hint("name all of them");
   }
-  const CheckpointSet set = CheckpointSet::open(request.path, set_options(request));
-  maps = {only_map_for(shown_names(request, set), foreign_names(set))};
+  const auto set = open_set(request);
+  maps = {only_map_for(shown_names(request, *set), foreign_names(*set))};
 }
 
 }  // namespace reshardfs

@@ -33,7 +33,7 @@ void add_files(const RankFile& file, std::vector<CheckpointFile>& files) {
 CheckpointContents read_contents(const SourceRequest& request) {
   CheckpointOptions options = set_options(request);
   options.examine_all = true;
-  return contents_of(CheckpointSet::open(request.path, options));
+  return contents_of(*open_set(request, options));
 }
 
 CheckpointContents contents_of(const CheckpointSet& set) {

@@ -30,6 +30,18 @@ CheckpointOptions set_options(const SourceRequest& request) {
   return options;
 }
 
+std::shared_ptr<const CheckpointSet> open_set(const SourceRequest& request,
+                                              const CheckpointOptions& options) {
+  auto set = std::make_shared<CheckpointSet>(CheckpointSet::open(request.path, options));
+  if (request.replicas == Replicas::kOwn) {
+    // Each rank has its own, and those that are wanted have to be there alone.
+    Completeness statement = set->completeness();
+    statement.missing_without_layouts.clear();
+    set->set_completeness(std::move(statement));
+  }
+  return set;
+}
+
 std::filesystem::path linkless_root(const SourceRequest& request) {
   return request.no_symlinks ? request.path : "";
 }
@@ -59,14 +71,7 @@ StrategyInput SourceOpening::read_strategy(const SourceRequest& request, const I
 const std::shared_ptr<const CheckpointSet>& SourceOpening::open_set(bool examines_all) {
   CheckpointOptions options = options_of_set();
   options.examine_all = examines_all;
-  auto set = std::make_shared<CheckpointSet>(CheckpointSet::open(request_.path, options));
-  if (request_.replicas == Replicas::kOwn) {
-    // Each rank has its own, and those that are wanted have to be there alone.
-    Completeness statement = set->completeness();
-    statement.missing_without_layouts.clear();
-    set->set_completeness(std::move(statement));
-  }
-  take_set(std::move(set));
+  take_set(reshardfs::open_set(request_, options));
   return set_;
 }
 

@@ -26,6 +26,16 @@ namespace reshardfs {
 /// @throws Error kMissing, kIo or kBadInput for the key file.
 CheckpointOptions set_options(const SourceRequest& request);
 
+/// The set of a request, without its strategy and its maps.
+/// @param options of set_options(), and more.
+/// @throws errors of CheckpointSet::open().
+std::shared_ptr<const CheckpointSet> open_set(const SourceRequest& request,
+                                              const CheckpointOptions& options);
+/// @throws errors of set_options(), too.
+inline std::shared_ptr<const CheckpointSet> open_set(const SourceRequest& request) {
+  return open_set(request, set_options(request));
+}
+
 /// The source if symbolic links below it are refused; otherwise empty.
 std::filesystem::path linkless_root(const SourceRequest& request);
 

@@ -2,21 +2,14 @@
 #include "checkpoint/ranks/joined_ranks.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 
 namespace reshardfs {
 namespace {
-
-/// Whether both have the same shape but for the rows.
-bool are_alike(const Shape& a, const Shape& b) {
-  return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
-}
 
 RankRange joined_range(const CheckpointSet& checkpoint) {
   const Rank last = checkpoint.files().back().rank;
@@ -36,30 +29,21 @@ const ModelShapes& JoinedRanks::config() {
   return *config_;
 }
 
-std::optional<JoinedRanks::Twin> JoinedRanks::twin_of(const std::string& name, const Shape& joined,
-                                                      const RankFile& file) const {
-  const auto whole = [&](const std::string& other) -> const TensorEntry* {
-    return other == name || takes(other) ? nullptr : file.index->find(other);
+const TensorEntry* JoinedRanks::twin_of(const NamedExtent& joined, const RankFile& file) const {
+  const auto is_twin = [&](const TensorEntry& other) {
+    return other.name != joined.name && !takes(other.name) &&
+           judge_rows(joined, {other.name, other.shape}) != RowsVerdict::kUnknown;
   };
-  constexpr std::string_view kWeight = ".weight";
-  if (name.ends_with(kWeight)) {
-    const TensorEntry* bias = whole(name.substr(0, name.size() - kWeight.size()) + ".bias");
-    const bool has_rows =
-        bias != nullptr && bias->shape.size() == 1 &&
-        std::find(joined.begin() + 1, joined.end(), bias->shape[0]) == joined.end();
-    if (has_rows) return Twin{bias->name, bias->shape[0]};
+  for (const std::string& name : twin_names(joined.name)) {
+    const TensorEntry* twin = file.index->find(name);
+    if (twin != nullptr && is_twin(*twin)) return twin;
   }
-  const TensorEntry* weight = whole(weight_name_of(name));
-  if (weight != nullptr && are_alike(weight->shape, joined)) {
-    return Twin{weight->name, weight->shape[0]};
-  }
-  if (!has_row_for_each_word(name)) return std::nullopt;
-  for (const TensorEntry& entry : file.index->entries()) {
-    const bool is_twin = entry.name != name && has_row_for_each_word(entry.name) &&
-                         !takes(entry.name) && are_alike(entry.shape, joined);
-    if (is_twin) return Twin{entry.name, entry.shape[0]};
-  }
-  return std::nullopt;
+  if (!has_row_for_each_word(joined.name)) return nullptr;
+  const auto& entries = file.index->entries();
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const TensorEntry& entry) {
+    return has_row_for_each_word(entry.name) && is_twin(entry);
+  });
+  return found == entries.end() ? nullptr : &*found;
 }
 
 void JoinedRanks::add(const std::string& name, const Shape& joined, const RankFile& file) {
@@ -81,12 +65,14 @@ void JoinedRanks::add(const std::string& name, const Shape& joined, const RankFi
     case ShapeVerdict::kUnknown:
       break;
   }
-  const auto twin = twin_of(name, joined, file);
-  if (twin && twin->rows > joined[0]) {
-    throw short_error("has " + std::to_string(joined[0]) + " rows in " + pieces + ", but '" +
-                      printable(twin->name) + "' has " + std::to_string(twin->rows));
+  const NamedExtent extent{name, joined};
+  const TensorEntry* twin = twin_of(extent, file);
+  const RowsVerdict rows =
+      twin == nullptr ? RowsVerdict::kUnknown : judge_rows(extent, {twin->name, twin->shape});
+  if (rows == RowsVerdict::kFirstIsShort) {
+    throw short_error(short_words(extent, {twin->name, twin->shape}, pieces));
   }
-  if (twin && twin->rows == joined[0]) {
+  if (rows == RowsVerdict::kSame) {
     by_twins_ = true;
   } else {
     open_.emplace(name, joined);

@@ -41,14 +41,9 @@ class JoinedRanks {
   Completeness statement() const;
 
  private:
-  struct Twin {
-    std::string name{};
-    std::int64_t rows = 0;
-  };
-
   const ModelShapes& config();
-  std::optional<Twin> twin_of(const std::string& name, const Shape& joined,
-                              const RankFile& file) const;
+  /// A tensor that each rank has whole, with as many rows as `joined` should have; nullptr: none.
+  const TensorEntry* twin_of(const NamedExtent& joined, const RankFile& file) const;
 
   const CheckpointSet& checkpoint_;
   NameGlobs join_;

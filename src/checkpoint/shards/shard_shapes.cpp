@@ -5,11 +5,9 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/checked.h"
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 
 namespace reshardfs {
@@ -177,64 +175,39 @@ class Extents {
 
   void by_twins() {
     std::vector<std::string> tables;
-    for (auto& [name, joined] : tensors_) {
-      if (joined.is_wrong || joined.shape.empty()) continue;
-      constexpr std::string_view kBias = ".bias";
-      if (name.ends_with(kBias)) {
-        const auto weight = tensors_.find(name.substr(0, name.size() - kBias.size()) + ".weight");
-        if (weight != tensors_.end()) compare_bias(name, joined, weight->first, weight->second);
-      }
-      const std::string weight_name = weight_name_of(name);
-      if (weight_name != name) {
-        const auto weight = tensors_.find(weight_name);
-        if (weight != tensors_.end()) compare_rows(name, joined, weight->first, weight->second);
-      }
+    for (const auto& [name, joined] : tensors_) {
+      for (const std::string& twin : twin_names(name)) compare_rows(twin, name);
       if (has_row_for_each_word(name)) tables.push_back(name);
     }
-    if (tables.size() != 2) return;
-    compare_rows(tables[0], tensors_.at(tables[0]), tables[1], tensors_.at(tables[1]));
+    if (tables.size() == 2) compare_rows(tables[0], tables[1]);
   }
 
-  /// A bias has an element for each row of its weight, [out, in, ...]; of a transposed one, for
-  /// each column.
-  void compare_bias(const std::string& bias_name, Joined& bias, const std::string& weight_name,
-                    Joined& weight) {
-    if (weight.is_wrong || bias.shape.size() != 1 || weight.shape.empty()) return;
-    const bool fits =
-        std::find(weight.shape.begin(), weight.shape.end(), bias.shape[0]) != weight.shape.end();
-    if (fits) {
-      bias.is_proven = bias.is_proven || (weight.is_proven && bias.shape[0] == weight.shape[0]);
-      return;
+  /// @param a_name of a tensor that need not be there.
+  void compare_rows(const std::string& a_name, const std::string& b_name) {
+    const auto found = tensors_.find(a_name);
+    if (found == tensors_.end()) return;
+    Joined& a = found->second;
+    Joined& b = tensors_.at(b_name);
+    if (a.is_wrong || b.is_wrong) return;
+    const NamedExtent first{a_name, a.shape};
+    const NamedExtent second{b_name, b.shape};
+    switch (judge_rows(first, second)) {
+      case RowsVerdict::kSame: {
+        // Of a weight, its bias proves no more than the rows.
+        const bool proven_a = a.is_proven;
+        a.is_proven = a.is_proven || (b.is_proven && a.shape.size() <= b.shape.size());
+        b.is_proven = b.is_proven || (proven_a && b.shape.size() <= a.shape.size());
+        break;
+      }
+      case RowsVerdict::kFirstIsShort:
+        if (!a.is_proven) fall_short(a_name, short_words(first, second, shards_words_));
+        break;
+      case RowsVerdict::kSecondIsShort:
+        if (!b.is_proven) fall_short(b_name, short_words(second, first, shards_words_));
+        break;
+      case RowsVerdict::kUnknown:
+        break;
     }
-    const std::int64_t rows = weight.shape[0];
-    if (bias.shape[0] > rows && !weight.is_proven) {
-      fall_short(weight_name, "has " + std::to_string(rows) + " rows in " + shards_words_ +
-                                  ", but '" + printable(bias_name) + "' has " +
-                                  std::to_string(bias.shape[0]) + " elements");
-    } else if (bias.shape[0] < rows && !bias.is_proven) {
-      fall_short(bias_name, "has " + std::to_string(bias.shape[0]) + " elements in " +
-                                shards_words_ + ", but '" + printable(weight_name) + "' has " +
-                                std::to_string(rows) + " rows");
-    }
-  }
-
-  void compare_rows(const std::string& a_name, Joined& a, const std::string& b_name, Joined& b) {
-    if (a.is_wrong || b.is_wrong || a.shape.empty() || a.shape.size() != b.shape.size()) return;
-    if (a.shape == b.shape) {
-      const bool proven = a.is_proven || b.is_proven;
-      a.is_proven = proven;
-      b.is_proven = proven;
-      return;
-    }
-    const bool alike = std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1);
-    if (!alike) return;
-    const bool a_is_less = a.shape[0] < b.shape[0];
-    const Joined& less = a_is_less ? a : b;
-    if (less.is_proven) return;
-    fall_short(a_is_less ? a_name : b_name, "has " + std::to_string(less.shape[0]) + " rows in " +
-                                                shards_words_ + ", but '" +
-                                                printable(a_is_less ? b_name : a_name) + "' has " +
-                                                std::to_string((a_is_less ? b : a).shape[0]));
   }
 
   /// Whether a whole tensor lies in equal parts on all shards, so that it would have been cut into

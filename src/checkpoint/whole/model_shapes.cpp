@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/text/state_names.h"
+#include "base/text/text.h"
 #include "modelmap/variables.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
@@ -15,6 +17,8 @@ namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kMostConfigBytes = modelmap::kMaxConfigBytes;
+constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kBias = ".bias";
 
 /// V: vocabulary, H: hidden, A: heads * head_dim, G: key heads * head_dim, F: intermediate,
 /// M: intermediate of an expert, E: experts, L: q_lora_rank, K: kv_lora_rank.
@@ -249,6 +253,43 @@ std::string short_words(const Shape& found, const StatedShape& stated, const std
   }
   return "is " + to_string(found) + " in " + pieces + ", but by config.json it should be " +
          to_string(stated.shape);
+}
+
+std::vector<std::string> twin_names(const std::string& name) {
+  std::vector<std::string> names;
+  if (name.ends_with(kWeight)) {
+    names.push_back(name.substr(0, name.size() - kWeight.size()).append(kBias));
+  }
+  std::string weight = weight_name_of(name);
+  if (weight != name) names.push_back(std::move(weight));
+  return names;
+}
+
+RowsVerdict judge_rows(const NamedExtent& a, const NamedExtent& b) {
+  if (a.shape.empty() || b.shape.empty()) return RowsVerdict::kUnknown;
+  if (a.name.ends_with(kBias) != b.name.ends_with(kBias)) {
+    const NamedExtent& bias = a.name.ends_with(kBias) ? a : b;
+    const Shape& weight = (&bias == &a ? b : a).shape;
+    const bool is_of_columns =
+        std::find(weight.begin() + 1, weight.end(), bias.shape[0]) != weight.end();
+    if (bias.shape.size() != 1) return RowsVerdict::kUnknown;
+    if (is_of_columns && (&bias == &b || bias.shape[0] != weight[0])) return RowsVerdict::kUnknown;
+  } else {
+    const bool alike = a.shape.size() == b.shape.size() &&
+                       std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1);
+    if (!alike) return RowsVerdict::kUnknown;
+  }
+  if (a.shape[0] == b.shape[0]) return RowsVerdict::kSame;
+  return a.shape[0] < b.shape[0] ? RowsVerdict::kFirstIsShort : RowsVerdict::kSecondIsShort;
+}
+
+std::string short_words(const NamedExtent& found, const NamedExtent& twin,
+                        const std::string& pieces) {
+  const auto extent = [](const NamedExtent& one) {
+    return std::to_string(one.shape[0]) + (one.shape.size() == 1 ? " elements" : " rows");
+  };
+  return "has " + extent(found) + " in " + pieces + ", but '" + printable(twin.name) + "' has " +
+         extent(twin);
 }
 
 }  // namespace reshardfs

@@ -75,4 +75,26 @@ ShapeVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& 
 /// @param pieces "1 shard"
 std::string short_words(const Shape& found, const StatedShape& stated, const std::string& pieces);
 
+/// A tensor with the shape that the files show.
+struct NamedExtent {
+  const std::string& name;
+  const Shape& shape;
+};
+
+/// The names of tensors that have as many rows as this one, if they exist: the bias of a weight,
+/// the weight of a state.
+std::vector<std::string> twin_names(const std::string& name);
+
+enum class RowsVerdict : std::uint8_t { kUnknown, kSame, kFirstIsShort, kSecondIsShort };
+
+/// What `b` says of the rows of `a`, where whole tensors have as many: one is in the twin_names()
+/// of the other, or both have a row for each word. A bias has an element for each row of its
+/// weight, [out, in, ...]; of a transposed one, for each column, so that it says nothing of the
+/// rows of a weight with as many columns.
+RowsVerdict judge_rows(const NamedExtent& a, const NamedExtent& b);
+
+/// "has 8 rows in 2 shards, but 'w.bias' has 12 elements".
+std::string short_words(const NamedExtent& found, const NamedExtent& twin,
+                        const std::string& pieces);
+
 }  // namespace reshardfs

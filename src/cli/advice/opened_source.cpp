@@ -28,8 +28,7 @@ DescribedSource described_source(const std::string& named, const Given& given) {
   CheckpointOptions options = set_options(source.request);
   options.examine_all = true;
   source.options = listed_once(source.request.path, options);
-  source.set = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(source.request.path, source.options));
+  source.set = open_set(source.request, source.options);
   source.carried = [](const std::string&) { return std::vector<std::string>(); };
   return source;
 }
