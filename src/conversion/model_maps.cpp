@@ -17,6 +17,7 @@
 #include "conversion/family_target.h"
 #include "conversion/foreign_names.h"
 #include "conversion/installed_maps.h"
+#include "conversion/stated_model/model_numbers.h"
 #include "plan/mapped/mapped_parts.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -200,8 +201,11 @@ void ModelMaps::read_training(const std::filesystem::path& training_config,
   for (const ModelMap& map : maps_) keys.merge(map.training_keys());
   if (!training_config.empty()) {
     if (keys.empty()) {
+      const auto tree = recording(linkless_tree_of(linkless_root_, training_config), inputs_);
+      if (numbers_of_training(training_config, tree)) return;
       throw Error(ErrorKind::kUsage,
-                  "--training-config: no map asks for a training's configuration")
+                  "--training-config: no map asks for a training's configuration, and the file "
+                  "has no numbers of the model")
           .in_file(training_config.string());
     }
     training_ = modelmap::TrainingConfig::parse(

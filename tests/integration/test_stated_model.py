@@ -229,6 +229,41 @@ class Sizes(StatedModelTest):
         self.refused("no tensor of layers 2 and 3", "n_layers is 4")
 
 
+    def test_the_settings_of_the_training_have_them(self) -> None:
+        self.write(llama((0, 1)))
+        file = self.root / "run.yaml"
+
+        def found(command: tuple[str | Path, ...], **settings: int) -> Result:
+            lines = [f"    {name}: {value}" for name, value in settings.items()]
+            file.write_text("\n".join(["model:", "  model_config:", *lines, "runner:", "  epochs: 2"]) + "\n")
+            options = ("--a-training-config", file, "--b-training-config", file) if command[0] == "diff" else (
+                "--training-config", file)
+            return run(*command, *options)
+
+        export = ("export", self.source, self.root / "out", "--force", "--views", "merged-safetensors")
+        for command, code in ((("inspect", self.source), 0), (("verify", self.source), 1),
+                              (("plan", self.source), 2), (export, 2),
+                              (("mount", self.source, self.place, "--check-only"), 2),
+                              (("diff", self.source, self.source), 0)):
+            with self.subTest(command[0]):
+                result = found(command, num_layers=4)
+                self.assertEqual(result.code, code, result.stdout + result.stderr)
+                self.says(result.stdout + result.stderr, "no tensor of layers 2 and 3",
+                          "run.yaml: num_layers is 4")
+                result = found(command, num_layers=2, vocab_size=64)
+                self.says(result.stdout + result.stderr, "run.yaml states vocab_size 64")
+                result = found(command, num_layers=2, hidden_size=16, num_heads=4, vocab_size=32)
+                self.assertEqual(result.code, 0, result.stdout + result.stderr)
+                self.assertNotIn("warning", result.stderr)
+        # What stands there twice with different values is not known.
+        file.write_text("a: {num_layers: 4}\nb: {num_layers: 2}\n")
+        self.assertEqual(run("plan", self.source, "--training-config", file).code, 2)
+        # Nor does it concern a model of which it states nothing.
+        result = found(("plan", self.source), max_steps=3)
+        self.assertEqual(result.code, 2)
+        self.says(result.stderr, "no map asks", "no numbers of the model")
+
+
 class Mounted(StatedModelTest):
     def test_a_part_is_mounted_if_it_is_asked_for(self) -> None:
         self.write(llama((0, 1)), LLAMA)

@@ -262,7 +262,7 @@ class SettingsOfTheTraining(MapTest):
         self.fails(2, "plan", self.source, *QWEN3, "--training-config", self.root / "gone.yaml",
                    words=("gone.yaml",))
         self.fails(2, "plan", self.source, "--map", "mindformers-llama", "--training-config",
-                   self.yaml(self.root / "run.yaml"), words=("no map asks",))
+                   self.text_file("other.yaml", "epochs: 2\n"), words=("no map asks", "no numbers of the model"))
 
     def test_both_sides_of_a_diff(self) -> None:
         file = self.yaml(self.root / "run.yaml", **PLAIN)

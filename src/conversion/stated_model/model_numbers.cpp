@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +11,7 @@
 
 #include "base/json/json_value.h"
 #include "base/text/numbers.h"
+#include "modelmap/training_config.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
 
@@ -55,6 +57,18 @@ ModelNumbers numbers_in(const modelmap::ModelConfig& config, const std::string& 
   return numbers;
 }
 
+void add_number(const std::string& key, std::int64_t number, std::string& json) {
+  json += (json.empty() ? "{\"" : ",\"") + key + "\":" + std::to_string(number);
+}
+
+/// @param json of add_number().
+std::optional<ModelNumbers> numbers_of_any_type(const std::string& json, const std::string& file) {
+  if (json.empty()) return std::nullopt;
+  ModelNumbers numbers = numbers_in(modelmap::ModelConfig::parse(json + "}", file), file);
+  numbers.rule = &untyped_layer_rule();
+  return numbers;
+}
+
 }  // namespace
 
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
@@ -88,20 +102,31 @@ std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
   return numbers;
 }
 
+std::optional<ModelNumbers> numbers_of_training(const std::filesystem::path& file,
+                                                const SourceTreePtr& tree) {
+  static const std::set<std::string> keys{
+      "num_layers", "num_hidden_layers",   "hidden_size", "num_heads",  "num_attention_heads",
+      "n_kv_heads", "num_key_value_heads", "head_dim",    "vocab_size", "intermediate_size"};
+  if (file.empty()) return std::nullopt;
+  const std::string name = file.filename().string();
+  const auto training = modelmap::TrainingConfig::parse(
+      read_small_file(file, modelmap::kMaxTrainingConfigBytes, tree), file.string(), keys);
+  std::string json;
+  for (const std::string& key : keys) {
+    if (const auto number = training.find(key)) add_number(key, *number, json);
+  }
+  return numbers_of_any_type(json, name);
+}
+
 std::optional<ModelNumbers> numbers_of_arguments(const CheckpointSet& set) {
   constexpr std::string_view kPrefix = "args.";
   std::string json;
   for (const SavedValue& value : set.beside().values) {
     const auto number = parse_number(value.what);
     if (!value.name.starts_with(kPrefix) || !number) continue;
-    json += (json.empty() ? "{\"" : ",\"") + value.name.substr(kPrefix.size()) +
-            "\":" + std::to_string(*number);
+    add_number(value.name.substr(kPrefix.size()), *number, json);
   }
-  if (json.empty()) return std::nullopt;
-  ModelNumbers numbers =
-      numbers_in(modelmap::ModelConfig::parse(json + "}", "its arguments"), "its arguments");
-  numbers.rule = &untyped_layer_rule();
-  return numbers;
+  return numbers_of_any_type(json, "its arguments");
 }
 
 }  // namespace reshardfs

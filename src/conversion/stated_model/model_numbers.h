@@ -35,6 +35,13 @@ struct ModelNumbers {
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
                                               const SourceTreePtr& tree);
 
+/// Of the YAML file of a training job of MindFormers; nothing if it states no numbers. What stands
+/// there twice with different values is not known.
+/// @param file empty: none.
+/// @throws Error kIo; kBadInput if it is no YAML.
+std::optional<ModelNumbers> numbers_of_training(const std::filesystem::path& file,
+                                                const SourceTreePtr& tree);
+
 /// Of the arguments that Megatron-LM saves beside the tensors; nothing if there are none.
 std::optional<ModelNumbers> numbers_of_arguments(const CheckpointSet& set);
 

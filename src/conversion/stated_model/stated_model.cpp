@@ -349,8 +349,12 @@ bool has_use_for_config(const SourceRequest& request) {
 
 ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
                              const SourceTreePtr& tree) {
-  ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}};
+  ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}, {}};
   question.tree = tree && question.config.empty() ? unrecorded(tree) : config_tree(request);
+  const std::filesystem::path& training = request.maps.training_config;
+  const auto numbers =
+      numbers_of_training(training, linkless_tree_of(linkless_root(request), training));
+  if (numbers) question.training = std::make_shared<const ModelNumbers>(*numbers);
   return question;
 }
 
@@ -367,10 +371,11 @@ Completeness state_model(const ModelQuestion& question) {
   if (lacks_ranks(question) || !adapter_words(question.set).empty()) return out;
   const auto config = numbers_of_config(config_of(question), question.tree);
   const auto arguments = numbers_of_arguments(question.set);
-  const bool is_known = (config && config->layers) || arguments;
+  const bool is_known = (config && config->layers) || arguments || question.training;
   ModelStatement statement(question, out);
   if (config) statement.compare(*config);
   if (arguments) statement.compare(*arguments);
+  if (question.training) statement.compare(*question.training);
   if (!is_known || (config && config->rule == nullptr)) statement.compare_layers_alone();
   const bool has_findings = out.missing.size() + out.differences.size() + out.doubts.size() >
                             question.set.completeness().missing.size() +

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@
 
 namespace reshardfs {
 
+struct ModelNumbers;
+
 struct ModelQuestion {
   const CheckpointSet& set;
   /// The set as it is laid out, which has full shapes; nullptr: only shapes of whole tensors count.
@@ -28,6 +31,8 @@ struct ModelQuestion {
   /// The config.json that the user has named; empty: the one beside the files.
   std::filesystem::path config{};
   SourceTreePtr tree{};  ///< opens the config.json; nullptr: by its path
+  /// Of the YAML file of the training job that the user has named; nullptr: none.
+  std::shared_ptr<const ModelNumbers> training{};
   /// Selects tensors by their names in the set; others are not missed. Empty: all.
   NameTaker takes{};
 };
@@ -39,6 +44,7 @@ bool has_use_for_config(const SourceRequest& request);
 
 /// About the source that a request names.
 /// @param tree of SourceOpening::tree(); nullptr: a server is asked for the config.json.
+/// @throws Error kIo or kBadInput for the YAML file.
 ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
                              const SourceTreePtr& tree = nullptr);
 
