@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/process/parallel.h"
-#include "check/pairwise_stats.h"
+#include "check/element_stats.h"
 #include "checkpoint/holders.h"
 #include "plan/source/cell_grid.h"
 #include "plan/target/shown_elements.h"

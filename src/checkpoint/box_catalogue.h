@@ -8,6 +8,10 @@
 
 namespace reshardfs {
 
+/// The boxes of a parameter whose files state their offsets (see FileIndex::box_offsets()); an
+/// entry without offsets begins at 0. Of equal boxes, the lowest rank's is read.
+BoxPlacement boxes_of_entries(const Holders& holders, Shape full_shape);
+
 /// A base class for catalogues of files that have boxes of tensors. It states no layouts; boxes()
 /// places the boxes with boxes_of_entries().
 class BoxCatalogue : public Catalogue {

@@ -15,7 +15,6 @@
 
 #include "checkpoint/holders.h"
 #include "checkpoint/ranks/device_ranks.h"
-#include "checkpoint/ranks/source_ranks.h"
 #include "format/listed_items.h"
 #include "layout/box_set.h"
 

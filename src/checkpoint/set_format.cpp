@@ -14,7 +14,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/fsdp_set.h"
 #include "checkpoint/torch/meta_set.h"
-#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/torch/torch_file.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Sets that record their layouts themselves. To add a kind, write a file here with a catalogue and
 /// these two functions, and add a line to set_format.cpp and to docs/directories.md. What is known
-/// and not read is in foreign_kinds.h.
+/// and not read is in foreign_files.h.
 #pragma once
 
 #include <array>

@@ -26,7 +26,7 @@
 #include "checkpoint/set_faults.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/stated_crcs.h"
-#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/torch/torch_file.h"
 #include "checkpoint/whole/placed_names.h"
 #include "format/foreign_content.h"
 #include "storage/local/hub_cache.h"

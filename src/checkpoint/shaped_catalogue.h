@@ -13,7 +13,6 @@
 
 #include "checkpoint/box_catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
-#include "checkpoint/entry_boxes.h"
 
 namespace reshardfs {
 

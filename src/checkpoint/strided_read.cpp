@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "format/torch/tensor_range.h"
 #include "layout/nest_copy.h"
 #include "layout/regions.h"
 #include "storage/strided_ranges.h"
@@ -146,6 +149,24 @@ class NestReader {
   Nest outer_;
 };
 
+class InOrder final : public ComputedContent {
+ public:
+  InOrder(ByteSourcePtr file, TorchTensor tensor)
+      : file_(std::move(file)),
+        tensor_(std::move(tensor)),
+        size_(content_bytes(tensor_.shape, tensor_.dtype)) {}
+
+  std::uint64_t size() const override { return size_; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    read_strided(*file_, tensor_, offset, out);
+  }
+
+ private:
+  ByteSourcePtr file_;
+  TorchTensor tensor_;
+  std::uint64_t size_;
+};
+
 }  // namespace
 
 void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint64_t offset,
@@ -179,6 +200,10 @@ void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint
     offset += bytes;
     out = out.subspan(bytes);
   }
+}
+
+ByteRange InOrderSource::add(TorchTensor tensor) {
+  return append(std::make_unique<const InOrder>(file(), std::move(tensor)));
 }
 
 }  // namespace reshardfs

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "checkpoint/appended_source.h"
+#include "format/torch/torch_tensor.h"
 #include "format/torch/torch_zip_tensors.h"
 #include "storage/byte_source.h"
 
@@ -16,5 +18,15 @@ namespace reshardfs {
 /// @throws errors of the source.
 void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint64_t offset,
                   std::span<std::byte> out);
+
+/// A file, and behind its end tensors of it in C order that lie in another order in the file:
+/// transposed, with gaps, or several times the same elements.
+class InOrderSource final : public AppendedSource {
+ public:
+  using AppendedSource::AppendedSource;
+
+  /// See append().
+  ByteRange add(TorchTensor tensor);
+};
 
 }  // namespace reshardfs

@@ -10,7 +10,6 @@
 
 #include "checkpoint/box_catalogue.h"
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/entry_boxes.h"
 #include "support/sources.h"
 
 namespace reshardfs::test {

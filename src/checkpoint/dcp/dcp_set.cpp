@@ -17,7 +17,7 @@
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/dcp_contents.h"
-#include "checkpoint/series/iter_directories.h"
+#include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/set_format.h"

@@ -18,7 +18,7 @@
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
-#include "checkpoint/torch/read_archive.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"

@@ -12,7 +12,7 @@
 #include "base/text/url_path.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_states.h"
-#include "checkpoint/torch/read_archive.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {

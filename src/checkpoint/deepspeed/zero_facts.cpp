@@ -74,6 +74,19 @@ void add_steps(const TorchArchive& archive, PickleValue optimizer, ZeroSteps& st
 
 }  // namespace
 
+void OneSave::add(const std::string& file, const SaveFacts& facts) {
+  for (const auto& [key, value] : facts) {
+    const auto [known, is_new] = known_.try_emplace(key, Stated{value, file});
+    if (is_new || known->second.value == value) continue;
+    throw Error(ErrorKind::kBadInput, "'" + printable(known->second.file) + "' and '" +
+                                          printable(file) +
+                                          "' are not of one save: " + printable(key) + " is " +
+                                          printable(known->second.value) + " in the first, and " +
+                                          printable(value) + " in the second")
+        .hint("bring all files of the step, from one save");
+  }
+}
+
 std::optional<std::int64_t> saved_number(const TorchArchive& archive, PickleValue value) {
   if (const auto number = archive.tree().integer(value)) return number;
   if (!archive.is_tensor(value)) return std::nullopt;

@@ -9,10 +9,30 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/one_save.h"
 #include "format/torch/torch_archive.h"
 
 namespace reshardfs {
+
+/// What a file states of its save, by key: "global_steps" is "500".
+using SaveFacts = std::map<std::string, std::string>;
+
+/// Whether files are of one save: what they state of it must be the same.
+class OneSave {
+ public:
+  /// @param file its name, for messages.
+  /// @param facts may lack keys that other files have.
+  /// @throws Error kBadInput, without a file, if an earlier file states another value of a key;
+  ///         names both files and both values.
+  void add(const std::string& file, const SaveFacts& facts);
+
+ private:
+  struct Stated {
+    std::string value{};
+    std::string file{};
+  };
+
+  std::map<std::string, Stated> known_;
+};
 
 /// The optimizer's steps, by group.
 using ZeroSteps = std::map<std::size_t, std::int64_t>;

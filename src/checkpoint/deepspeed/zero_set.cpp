@@ -26,7 +26,6 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/archive_folder.h"
-#include "checkpoint/torch/read_archive.h"
 #include "format/torch/tensor_range.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"

@@ -2,7 +2,7 @@
 #include "checkpoint/deepspeed/zero_stage0.h"
 
 #include "base/text/text.h"
-#include "checkpoint/torch/read_archive.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/torch_ranks.h"
 
 namespace reshardfs {

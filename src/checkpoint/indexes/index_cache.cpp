@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/version.h"
-#include "checkpoint/indexes/assumed_source.h"
+#include "checkpoint/indexes/index_reader.h"
 #include "format/index/kept_indexes.h"
 #include "storage/remote/cached_fetcher.h"
 

@@ -14,13 +14,12 @@
 #include "base/checked.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
-#include "checkpoint/megatron/placed_part.h"
-#include "checkpoint/megatron/saving_process.h"
+#include "checkpoint/megatron/rank_directory.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "checkpoint/megatron/tensor_names.h"
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/torch/saved_content.h"
-#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/torch/torch_file.h"
 #include "format/torch/torch_crc.h"
 
 namespace reshardfs {

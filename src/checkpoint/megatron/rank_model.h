@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/megatron/megatron_args.h"
 #include "checkpoint/megatron/rank_directory.h"
 #include "checkpoint/megatron/rank_file.h"
 #include "checkpoint/ranks/discovery.h"

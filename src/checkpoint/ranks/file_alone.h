@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/completeness.h"
+#include "checkpoint/ranks/discovery.h"
 #include "checkpoint/ranks/rank_file.h"
 
 namespace reshardfs {
@@ -21,5 +22,9 @@ bool is_one_of_several(const std::filesystem::path& file);
 /// Adds a doubt if what the file contains shows that it is one rank's part of a model.
 /// @param files the file, open.
 void state_part(const std::vector<RankFile>& files, Completeness& out);
+
+/// Sets the completeness of files that a pattern found, or of a single file.
+/// @param files all that were found. @param out its files and its step are chosen from these.
+void state_files(const SourceFiles& files, const std::filesystem::path& source, Discovery& out);
 
 }  // namespace reshardfs

@@ -18,7 +18,6 @@
 #include "base/text/url_path.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
-#include "checkpoint/ranks/rank_directory_name.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"

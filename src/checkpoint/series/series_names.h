@@ -5,10 +5,14 @@
 /// "_breakpoint.ckpt" (mindspore/train/callback/_checkpoint.py, mindspore/train/model.py).
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/ranks/rank_files.h"
+#include "checkpoint/series/step_directories.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -36,5 +40,14 @@ std::string prefix_of_series(std::string_view series);
 
 /// The same with the directories before it.
 std::string path_of_series(std::string_view series);
+
+/// "10" for "iter_0000010".
+std::optional<std::string> parse_iter_directory(std::string_view name);
+
+/// iter_0000010, ..., or release/ if the tracker names it. Nothing if the directory has no steps as
+/// Megatron names them: the tracker alone is another framework's, too.
+/// @throws as list_steps().
+std::optional<StepDirectories> find_iters(const std::filesystem::path& directory,
+                                          const SourceTreePtr& tree, bool needs_tracker);
 
 }  // namespace reshardfs

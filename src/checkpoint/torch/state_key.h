@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/ranks/rank_file.h"
+
 namespace reshardfs {
 
 /// @return whether the name is below the key; then it is without it. True for the empty key.
@@ -22,5 +24,11 @@ template <typename Named>
 void keep_state(const std::string& key, std::vector<Named>& all) {
   std::erase_if(all, [&](Named& one) { return !take_state(key, one.name); });
 }
+
+/// --state-key for files whose names are no paths of keys: keeps the tensors whose names begin with
+/// the key and a dot, by what stands behind it. Files of torch.save have been read with the key.
+/// @param key empty: does nothing.
+/// @throws Error kUsage if no file has such a tensor.
+void take_below(const std::string& key, const std::string& option, std::vector<RankFile>& files);
 
 }  // namespace reshardfs

@@ -8,10 +8,9 @@
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/archive_folder.h"
-#include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/saved_content.h"
 #include "checkpoint/torch/state_key.h"
-#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/torch/torch_file.h"
 
 namespace reshardfs {
 

@@ -13,7 +13,6 @@
 #include "checkpoint/recognition.h"
 #include "checkpoint/side_files.h"
 #include "cli/describe/near_strategies.h"
-#include "cli/describe/path_above.h"
 #include "cli/describe/places.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"

@@ -11,7 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/state_names.h"
-#include "cli/describe/path_above.h"
+#include "cli/describe/places.h"
 #include "conversion/strategy_input.h"
 #include "format/foreign_content.h"
 #include "storage/byte_source.h"

@@ -15,7 +15,6 @@
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/set_format.h"
 #include "cli/describe/near_strategies.h"
-#include "cli/describe/path_above.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/location.h"
@@ -135,6 +134,13 @@ std::optional<SetDescription> describe_cache(const fs::path& named) {
 }
 
 }  // namespace
+
+std::filesystem::path path_above(const std::filesystem::path& path) {
+  std::filesystem::path plain = path.lexically_normal();
+  if (!plain.has_filename()) plain = plain.parent_path();
+  if (plain.empty() || plain == "." || plain.filename() == "..") return plain / "..";
+  return plain.parent_path();
+}
 
 std::optional<RankPlace> rank_place(const fs::path& named) {
   if (is_url(named)) return std::nullopt;

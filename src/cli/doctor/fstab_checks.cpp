@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -13,9 +15,10 @@
 #include <fmt/ranges.h>
 
 #include "base/posix/mount_table.h"
+#include "base/text/near_name.h"
+#include "base/text/numbers.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
-#include "cli/doctor/fstab_file.h"
 #include "cli/doctor/mount_checks.h"
 #include "cli/words/mount_helper.h"
 #include "storage/byte_source.h"
@@ -24,6 +27,30 @@
 
 namespace reshardfs {
 namespace {
+
+bool says_nothing(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  return begin == std::string::npos || line[begin] == '#';
+}
+
+std::optional<FstabEntry> parse_line(const std::string& line) {
+  std::istringstream fields(line);
+  FstabEntry entry;
+  std::string options;
+  if (!(fields >> entry.source >> entry.mountpoint >> entry.type)) return std::nullopt;
+  fields >> options;
+  entry.source = unescape_mount_field(entry.source);
+  entry.mountpoint = unescape_mount_field(entry.mountpoint);
+  std::istringstream words(unescape_mount_field(options));
+  for (std::string word; std::getline(words, word, ',');) entry.options.push_back(word);
+  return entry;
+}
+
+bool is_ours(const std::string& type) {
+  const std::vector<std::string> ours{kHelperType, std::string(kMountType)};
+  return std::find(ours.begin(), ours.end(), type) != ours.end() ||
+         near_name(type, ours).has_value();
+}
 
 constexpr std::uint64_t kMaxFstabBytes = 1 << 20;
 constexpr const char* kFstabCheck = "fstab-file";
@@ -134,6 +161,30 @@ Findings check_entry(const FstabEntry& entry, const std::string& file,
 }
 
 }  // namespace
+
+bool FstabEntry::has_option(std::string_view word) const {
+  return std::any_of(options.begin(), options.end(), [&](const std::string& option) {
+    return option == word || (option.starts_with(word) && option.substr(word.size(), 1) == "=");
+  });
+}
+
+FstabFile parse_fstab(std::string_view text) {
+  std::istringstream lines{std::string(text)};
+  FstabFile file;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (says_nothing(line)) continue;
+    auto entry = parse_line(line);
+    if (!entry || line.find('\0') != std::string::npos) {
+      file.unreadable.push_back(number);
+    } else if (is_ours(entry->type)) {
+      entry->line = number;
+      file.entries.push_back(std::move(*entry));
+    }
+  }
+  return file;
+}
 
 Findings check_fstab(const std::string& file, const BoundedChecks& bounded) {
   const std::string path = std::filesystem::absolute(file).string();

@@ -11,7 +11,6 @@
 #include "storage/byte_source.h"
 #include "storage/local/file_system_speed.h"
 #include "storage/local/local_readers.h"
-#include "storage/pool/fetch_parts.h"
 #include "storage/pool/range_fetcher.h"
 
 namespace reshardfs {

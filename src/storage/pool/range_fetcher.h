@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_range.h"
@@ -69,5 +72,26 @@ class RangeFetcher {
 };
 
 using RangeFetcherPtr = std::shared_ptr<const RangeFetcher>;
+
+/// The parts of one request, until the last part has arrived.
+class FetchParts {
+ public:
+  explicit FetchParts(RangeFetcher::Done done) : done_(std::move(done)) {}
+
+  void add() { ++open_; }
+  void end(const std::exception_ptr& failure) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (failure_ == nullptr) failure_ = failure;
+    }
+    if (--open_ == 0) done_(failure_);
+  }
+
+ private:
+  RangeFetcher::Done done_;
+  std::atomic<unsigned> open_ = 1;  ///< and one for the thread that adds them
+  std::mutex mutex_;
+  std::exception_ptr failure_;  ///< guarded by mutex_
+};
 
 }  // namespace reshardfs

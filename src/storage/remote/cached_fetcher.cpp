@@ -8,7 +8,7 @@
 
 #include "base/process/fault_report.h"
 #include "base/process/process_state.h"
-#include "storage/pool/fetch_parts.h"
+#include "storage/pool/range_fetcher.h"
 
 namespace reshardfs {
 namespace {

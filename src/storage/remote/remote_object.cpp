@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@
 
 #include "base/process/counters.h"
 #include "storage/file_version.h"
+#include "storage/pool/pooled_source.h"
 #include "transport/curl_library.h"
 #include "transport/text_receiver.h"
 
@@ -310,6 +312,25 @@ RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& li
   known->identity = identity_of(address, known->version, listed.modified);
   known->address = std::move(address);
   return std::make_shared<RemoteObject>(std::move(known));
+}
+
+ByteSourcePtr open_remote_source(RemoteAddress address) {
+  return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
+}
+
+ByteSourcePtr open_listed_source(RemoteAddress address, const ListedObject& listed) {
+  return std::make_shared<PooledSource>(open_listed_object(std::move(address), listed));
+}
+
+ByteSourcePtr open_web_source(const std::string& name, const std::string& url,
+                              const std::string& reader) {
+  const auto ask = [name, url] {
+    HttpRequest request;
+    request.url = url;
+    request.name = name;
+    return request;
+  };
+  return open_remote_source({.name = name, .request = ask, .reader = reader});
 }
 
 }  // namespace reshardfs

@@ -11,7 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "storage/backend.h"
-#include "storage/remote/remote_source.h"
+#include "storage/remote/remote_object.h"
 #include "transport/s3_listing.h"
 #include "transport/s3_objects.h"
 #include "transport/s3_store.h"

@@ -19,7 +19,7 @@
 #include "base/process/process_state.h"
 #include "storage/backend.h"
 #include "storage/location.h"
-#include "storage/remote/remote_source.h"
+#include "storage/remote/remote_object.h"
 #include "transport/url.h"
 
 namespace reshardfs {

@@ -12,7 +12,7 @@
 
 #include "storage/backend.h"
 #include "storage/location.h"
-#include "storage/remote/remote_source.h"
+#include "storage/remote/remote_object.h"
 #include "transport/text_receiver.h"
 #include "transport/url.h"
 #include "transport/web_index.h"

@@ -10,7 +10,7 @@
 
 #include "base/json/json_value.h"
 #include "base/text/text.h"
-#include "checkpoint/quantized/quantization_config.h"
+#include "checkpoint/quantized/block_scales.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "modelmap/variables.h"
 #include "storage/inputs.h"

@@ -10,7 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_copy.h"
-#include "checkpoint/quantized/quantization_config.h"
+#include "checkpoint/quantized/block_scales.h"
 
 namespace reshardfs {
 namespace {

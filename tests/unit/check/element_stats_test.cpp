@@ -13,7 +13,6 @@
 
 #include <gtest/gtest.h>
 
-#include "check/pairwise_stats.h"
 #include "support/dtypes.h"
 
 namespace reshardfs {

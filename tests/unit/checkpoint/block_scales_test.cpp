@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json_value.h"
-#include "checkpoint/quantized/dequantized_content.h"
-#include "checkpoint/quantized/quantization_config.h"
+#include "checkpoint/quantized/dequantize.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/recording_source.h"

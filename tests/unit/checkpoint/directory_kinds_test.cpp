@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/foreign_kinds.h"
+#include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/set_format.h"
 

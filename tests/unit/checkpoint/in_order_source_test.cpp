@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/torch/in_order_source.h"
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/strided_read.h"
 #include "support/errors.h"
 #include "unit/checkpoint/recording_source.h"
 

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/megatron/placed_part.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "support/errors.h"
 #include "unit/format/pickle_samples.h"

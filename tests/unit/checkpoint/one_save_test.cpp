@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/one_save.h"
-
 #include <gtest/gtest.h>
 
 #include "checkpoint/deepspeed/zero_facts.h"

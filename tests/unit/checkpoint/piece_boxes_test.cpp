@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "checkpoint/entry_boxes.h"
+#include "checkpoint/box_catalogue.h"
 #include "support/boxes.h"
 #include "support/errors.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/ranks/rank_directory_name.h"
-
 #include <gtest/gtest.h>
+
+#include "checkpoint/ranks/rank_parts.h"
 
 namespace reshardfs {
 namespace {

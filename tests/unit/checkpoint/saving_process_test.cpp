@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/megatron/saving_process.h"
-
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/megatron/rank_directory.h"
 #include "support/errors.h"
 
 namespace reshardfs {

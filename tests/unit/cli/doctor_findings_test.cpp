@@ -13,7 +13,7 @@
 
 #include "cli/doctor/bounded_check.h"
 #include "cli/doctor/cache_check.h"
-#include "cli/doctor/fstab_file.h"
+#include "cli/doctor/fstab_checks.h"
 #include "cli/doctor/mount_checks.h"
 #include "cli/doctor/server_checks.h"
 #include "support/temp_dir.h"

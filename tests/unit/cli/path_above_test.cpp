@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/describe/path_above.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/describe/places.h"
 
 namespace reshardfs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/whole/below_key.h"
+#include "checkpoint/torch/state_key.h"
 
 #include <memory>
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/entry_boxes.h"
+#include "checkpoint/box_catalogue.h"
 
 #include <utility>
 
