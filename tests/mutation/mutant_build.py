@@ -31,11 +31,16 @@ CALLS = {"unit_layout": ["unit_layout", *UNIT],
          "unit_plan": ["unit_plan", *UNIT, f"--gtest_filter=-{SLOW}"],
          "unit_plan, slow tests": ["unit_plan", *UNIT, f"--gtest_filter={SLOW}"],
          "unit_report": ["unit_report", *UNIT],
+         "unit_fuse": ["unit_fuse", *UNIT],
+         "unit_storage": ["unit_storage", *UNIT],
+         "protocol": ["protocol_tests", *UNIT],
          "unit_view": ["unit_view", *UNIT],
          "property": ["property", "--pairs", "60", "--seed", "1", "--tensors", "10"]}
 # Who judges a layer's mutants: its own tests first.
 JUDGES = {"layout": ["unit_layout", "unit_plan", "property"],
-          "plan": ["unit_plan", "unit_view", "unit_report", "property", "unit_plan, slow tests"]}
+          "plan": ["unit_plan", "unit_view", "unit_report", "property", "unit_plan, slow tests"],
+          "fuse": ["unit_fuse", "protocol"],
+          "storage": ["unit_storage", "protocol"]}
 
 
 class BuildError(Exception):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Do the tests notice when the arithmetic is wrong? Makes one small change after another in the
-layers layout and plan, and runs their tests against each.
+"""Do the tests notice when the code is wrong? Makes one small change after another in a layer, and
+runs its tests against each.
 
 A change that no test notices is printed as `survived`: a test is missing, or the change cannot
 matter and belongs into equivalent.txt, with the reason. The exit code is 1 if too many survive.
@@ -27,9 +27,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
-def all_files() -> list[str]:
+def all_files(layers: list[str]) -> list[str]:
     """Headers last: their mutants take longer."""
-    paths = [path for layer in mutant_build.JUDGES for path in (ROOT / "src" / layer).rglob("*")
+    paths = [path for layer in layers for path in (ROOT / "src" / layer).rglob("*")
              if path.suffix in (".cpp", ".h")]
     return [str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda p: (p.suffix == ".h",
                                                                                  str(p)))]
@@ -90,6 +90,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "mutants",
                         help="directory of its own build (default: build/mutants)")
+    parser.add_argument("--layers", nargs="+", choices=mutant_build.JUDGES, default=["layout", "plan"])
     parser.add_argument("--files", nargs="+", metavar="FILE", help="such as src/plan/source/cell_grid.cpp")
     parser.add_argument("--sample", type=int, metavar="N", help="about N mutants, of every file")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: 1)")
@@ -186,7 +187,7 @@ class Run:
 
 def main() -> int:
     options = arguments()
-    files = options.files or all_files()
+    files = options.files or all_files(options.layers)
     equivalent = Equivalent(options.equivalent)
     mutants = chosen_mutants(options, files)
     left_out = Counter(mutant.file for mutant in mutants if equivalent.reason(mutant))
