@@ -7,7 +7,9 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "layout/slicing.h"
 
 namespace reshardfs {
 namespace {
@@ -26,6 +28,96 @@ bool has_any(const CheckpointSet& checkpoint, const RankRange& ranks) {
   const auto& files = checkpoint.files();
   return std::any_of(files.begin(), files.end(),
                      [&](const RankFile& file) { return ranks.contains(file.rank); });
+}
+
+/// What one rank holds under a layout.
+struct Held {
+  const Layout* layout = nullptr;
+  const RankFile* file = nullptr;
+  Shape slice{};
+};
+
+/// Nothing where other checks find what is wrong, or more slices are needed.
+std::optional<Shape> full_shape(const Layout& layout, std::int64_t device, const Shape& slice) {
+  try {
+    return full_shape_of(layout, {{device, slice}});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Those that have the shape of their weights whatever the optimizer.
+bool is_like_its_weight(const std::string& name) {
+  return !name.starts_with("exp_avg_sq.") && weight_name_of(name) != name;
+}
+
+/// The states of optimizers in the files of a stage.
+class StateSlices {
+ public:
+  StateSlices(const CheckpointSet& checkpoint, const RankRange& ranks, const StageLayouts& layouts)
+      : ranks_(ranks), layouts_(layouts) {
+    for (const RankFile& file : checkpoint.files()) {
+      if (ranks.contains(file.rank)) files_.push_back(&file);
+    }
+  }
+
+  /// @param name of a layout with an optimizer's cut.
+  /// @return the layout that the state's slices have; nothing if it is the stated one.
+  /// @throws Error kBadInput if they have none that fits.
+  std::optional<Layout> layout_of(const std::string& name) const {
+    const auto state = held(name);
+    if (!state) return std::nullopt;
+    const Layout& stated = *state->layout;
+    const auto cut = full(*state, stated);
+    Layout uncut_layout = stated;
+    uncut_layout.optimizer_shard_size = 0;
+    const auto uncut = full(*state, uncut_layout);
+    if (!cut || !uncut || cut == uncut) return std::nullopt;
+    const std::string weight_name = weight_name_of(name);
+    const auto weight = held(weight_name);
+    const auto whole = weight ? full(*weight, *weight->layout) : std::nullopt;
+    if (whole == cut) return std::nullopt;
+    const bool is_accumulated = name.starts_with("accu_grads.");
+    if (is_accumulated && whole == uncut) return uncut_layout;
+    if (!whole && !is_accumulated) return std::nullopt;
+    const std::string slice = "its slice " + to_string(state->slice);
+    Error error(ErrorKind::kBadInput,
+                whole ? slice + " is of " + to_string(*cut) + " by the source strategy, or of " +
+                            to_string(*uncut) + " without the optimizer's cut, but '" +
+                            printable(weight_name) + "' is " + to_string(*whole)
+                      : slice + " may be cut for the optimizer or not, and no file has '" +
+                            printable(weight_name) + "', whose shape would tell");
+    throw error.in_file(state->file->path.string());
+  }
+
+ private:
+  /// Of the first rank that has it; nothing if none has, or no layout is stated.
+  std::optional<Held> held(const std::string& name) const {
+    const auto layout = layouts_.find(name);
+    if (layout == layouts_.end()) return std::nullopt;
+    for (const RankFile* file : files_) {
+      const TensorEntry* const entry = file->index->find(name);
+      if (entry != nullptr) return Held{&layout->second, file, entry->shape};
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Shape> full(const Held& held, const Layout& layout) const {
+    return full_shape(layout, held.file->rank - ranks_.first(), held.slice);
+  }
+
+  const RankRange& ranks_;
+  const StageLayouts& layouts_;
+  std::vector<const RankFile*> files_;
+};
+
+bool has_optimizer_cut(const Strategy& strategy) {
+  bool any = false;
+  for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
+    strategy.stage(stage).for_each_layout(
+        [&](const Layout& layout) { any = any || layout.optimizer_shard_size != 0; });
+  }
+  return any;
 }
 
 }  // namespace
@@ -48,7 +140,26 @@ SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strate
 }
 
 StrategyCatalogue::StrategyCatalogue(const CheckpointSet& checkpoint, Strategy strategy)
-    : Catalogue(source_ranks(checkpoint, strategy)), strategy_(std::move(strategy)) {}
+    : Catalogue(source_ranks(checkpoint, strategy)), strategy_(std::move(strategy)) {
+  if (!has_optimizer_cut(strategy_)) return;
+  std::vector<StageLayouts> stages;
+  for (std::int64_t stage = 0; stage < strategy_.stage_count(); ++stage) {
+    const StageLayouts& stated = strategy_.stage(stage);
+    StageLayouts& own = stages.emplace_back(stated);
+    const RankRange devices = ranks().of_stage(stage);
+    const StateSlices slices(checkpoint, devices, stated);
+    for (const auto& [name, layout] : stated) {
+      if (layout.optimizer_shard_size == 0 || !is_like_its_weight(name)) continue;
+      try {
+        if (const auto found = slices.layout_of(name)) own.insert_or_assign(name, *found);
+      } catch (const Error& error) {
+        contradictions_.emplace(name, error);
+      }
+    }
+  }
+  strategy_ = Strategy(std::move(stages), strategy_.first_stage(), strategy_.stage_prefixed(),
+                       strategy_.operators(), strategy_.devices_per_stage());
+}
 
 std::vector<const Layout*> StrategyCatalogue::layouts_of(const std::string& name) const {
   std::vector<const Layout*> layouts;
@@ -62,6 +173,8 @@ std::vector<const Layout*> StrategyCatalogue::layouts_of(const std::string& name
 
 std::vector<SlicePlacement> StrategyCatalogue::placements(const std::string& name,
                                                           const Holders& holders) const {
+  const auto wrong = contradictions_.find(name);
+  if (wrong != contradictions_.end()) throw Error(wrong->second).hint(hint());
   std::vector<SlicePlacement> placements;
   for (std::int64_t stage = 0; stage < strategy_.stage_count(); ++stage) {
     const StageLayouts& all = strategy_.stage(stage);

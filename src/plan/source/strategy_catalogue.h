@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
 #include "base/text/glob.h"
@@ -21,20 +23,27 @@ namespace reshardfs {
 SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strategy);
 
 /// Places the slices in each rank's file, or in its parts, according to a strategy.
+///
+/// MindSpore's strategies give states of an optimizer the optimizer's cut of their weights, and
+/// accumulated gradients, too, which are cut only with gradient_accumulation_shard: then the slices
+/// tell. The full shape is that of the weight with the cut, or without it.
 class StrategyCatalogue final : public Catalogue {
  public:
+  /// Takes the optimizer's cut away from accumulated gradients whose slices do not have it.
   /// @throws errors of source_ranks().
   StrategyCatalogue(const CheckpointSet& checkpoint, Strategy strategy);
 
   const Strategy& strategy() const noexcept { return strategy_; }
 
   std::vector<const Layout*> layouts_of(const std::string& name) const override;
+  /// @throws Error kBadInput if the slice of a state contradicts that of its weight.
   std::vector<SlicePlacement> placements(const std::string& name,
                                          const Holders& holders) const override;
   std::string hint() const override;
 
  private:
   Strategy strategy_;
+  std::map<std::string, Error> contradictions_;  ///< by the state's name
 };
 
 /// The catalogue that lays out the parameters of a set.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,6 +80,57 @@ TEST(SourceRanks, CountRanksAndNotTheirFiles) {
   const std::vector<std::string> parts{rows("v", "abcd"), rows("w", "abcd")};
   const auto set = test::segmented_set({{0, parts}, {1, parts}});
   EXPECT_EQ(source_ranks(*set, strategy_of(1, 1)).all(), RankRange(Rank(0), 2));
+}
+
+/// Two devices that hold the same slice, cut once more for the optimizer.
+const Layout kOptimizerRows{
+    .device_matrix = {2}, .tensor_map = {{}, {}}, .optimizer_shard_size = -1};
+
+std::shared_ptr<const CheckpointSet> set_with_state(const std::string& state,
+                                                    const std::vector<std::int64_t>& shape,
+                                                    const std::string& weight = "w") {
+  const std::string content(static_cast<std::size_t>(shape[0] * shape[1]), 'x');
+  const std::string bytes = rows(weight, "abcd") + test::record(state, shape, "Int8", content);
+  return test::memory_set({{0, bytes}, {1, bytes}});
+}
+
+StrategyCatalogue with_state(const std::string& state, const std::vector<std::int64_t>& shape,
+                             const std::string& weight = "w") {
+  return {*set_with_state(state, shape, weight),
+          Strategy({{{"w", kOptimizerRows}, {state, kOptimizerRows}}}, 0, false)};
+}
+
+std::int64_t optimizer_cut(const StrategyCatalogue& catalogue, const std::string& name) {
+  return catalogue.layouts_of(name).at(0)->optimizer_shard_size;
+}
+
+TEST(StrategyCatalogue, TellsByTheSlicesWhetherAccumulatedGradientsAreCut) {
+  EXPECT_EQ(optimizer_cut(with_state("accu_grads.w", {1, 4}), "accu_grads.w"), -1);
+  const StrategyCatalogue whole = with_state("accu_grads.w", {2, 4});
+  EXPECT_EQ(optimizer_cut(whole, "accu_grads.w"), 0);
+  EXPECT_EQ(optimizer_cut(whole, "w"), -1);
+  EXPECT_EQ(whole.strategy().stage(0).at("accu_grads.w").optimizer_shard_size, 0);
+}
+
+TEST(StrategyCatalogue, RefusesStatesThatContradictTheirWeights) {
+  for (const auto& [state, shape] : {std::pair("accu_grads.w", std::vector<std::int64_t>{3, 4}),
+                                     std::pair("adam_m.w", std::vector<std::int64_t>{2, 4})}) {
+    const StrategyCatalogue catalogue = with_state(state, shape);
+    expect_error(ErrorKind::kBadInput,
+                 {"its slice", "without the optimizer's cut", "'w' is [2, 4]", "--src-strategy"},
+                 [&, name = state] { catalogue.placements(name, {}); });
+    // Others are laid out all the same.
+    EXPECT_EQ(optimizer_cut(catalogue, "w"), -1);
+  }
+  // Of other states, the optimizer decides what shape they have.
+  EXPECT_EQ(optimizer_cut(with_state("exp_avg_sq.w", {2, 4}), "exp_avg_sq.w"), -1);
+}
+
+TEST(StrategyCatalogue, DoesNotGuessWhetherGradientsWithoutTheirWeightAreCut) {
+  const StrategyCatalogue catalogue = with_state("accu_grads.w", {2, 4}, "v");
+  expect_error(ErrorKind::kBadInput, {"may be cut for the optimizer or not", "no file has 'w'"},
+               [&] { catalogue.placements("accu_grads.w", {}); });
+  EXPECT_EQ(optimizer_cut(with_state("adam_m.w", {2, 4}, "v"), "adam_m.w"), -1);
 }
 
 }  // namespace
