@@ -25,12 +25,17 @@ const AppendedSource::Behind& AppendedSource::behind_at(std::uint64_t offset) co
 }
 
 void AppendedSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  read({offset, out});
+}
+
+void AppendedSource::read(const ReadRequest& request) const {
+  auto [offset, out, foreseen] = request;
   require_in_source(*this, offset, out.size());
   const std::uint64_t file = file_->size();
   if (offset < file) {
     const auto part =
         out.first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), file - offset)));
-    file_->read_at(offset, part);
+    read_part(*file_, {offset, part, foreseen});
     offset += part.size();
     out = out.subspan(part.size());
   }
@@ -39,7 +44,7 @@ void AppendedSource::read_at(std::uint64_t offset, std::span<std::byte> out) con
     const std::uint64_t end = behind.begin + behind.content->size();
     const auto part =
         out.first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset)));
-    behind.content->read_at(offset - behind.begin, part);
+    behind.content->read({offset - behind.begin, part, foreseen});
     offset += part.size();
     out = out.subspan(part.size());
   }
@@ -52,7 +57,7 @@ void AppendedSource::read_many(std::span<const ReadRequest> parts) const {
     if (part.offset + part.out.size() <= file_->size()) {
       in_file.push_back(part);
     } else {
-      read_at(part.offset, part.out);
+      read(part);
     }
   }
   file_->read_many(in_file);

@@ -18,10 +18,10 @@ class ComputedContent {
   virtual ~ComputedContent() = default;
 
   virtual std::uint64_t size() const = 0;
-  /// Fills all of `out` from `offset` on; both are within size(). Compares a file that it reads
-  /// with what it was when it was opened, unless it is the one that it is appended to.
+  /// Fills all of a part that is within size(). Compares a file that it reads with what it was when
+  /// it was opened, unless it is the one that it is appended to.
   /// @throws Error as ByteSource::read_at() of the files that it is made from.
-  virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+  virtual void read(const ReadRequest& part) const = 0;
   /// See ByteSource::foresee().
   virtual void foresee(const ByteRange& /*range*/, Foresight /*when*/) const noexcept {}
 };
@@ -58,6 +58,7 @@ class AppendedSource : public ByteSource {
   };
 
   const Behind& behind_at(std::uint64_t offset) const;
+  void read(const ReadRequest& request) const;
 
   ByteSourcePtr file_;
   std::uint64_t size_;

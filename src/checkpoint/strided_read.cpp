@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -71,8 +72,8 @@ std::size_t nearest(const Nest& nest) noexcept {
 /// Reads nests of a tensor's elements, by ranges of its storage.
 class NestReader {
  public:
-  NestReader(const ByteSource& source, const TorchTensor& tensor)
-      : source_(source), tensor_(tensor), width_(element_size(tensor.dtype)) {}
+  NestReader(const ByteSource& source, const TorchTensor& tensor, bool foreseen)
+      : source_(source), tensor_(tensor), foreseen_(foreseen), width_(element_size(tensor.dtype)) {}
 
   void read(const Nest& nest, std::byte* out) {
     take(nest);
@@ -123,7 +124,7 @@ class NestReader {
     const std::uint64_t begin =
         tensor_.storage.offset() + static_cast<std::uint64_t>(from * width_);
     if (count == 1) {
-      source_.read_at(begin, buffer);
+      read_part(source_, {begin, buffer, foreseen_});
       return buffer;
     }
     const auto stride = static_cast<std::uint64_t>(ranges_.from * width_);
@@ -133,8 +134,10 @@ class NestReader {
     std::vector<ReadRequest> parts;
     parts.reserve(static_cast<std::size_t>(count));
     for (std::uint64_t i = 0; i < ranges.count(); ++i) {
-      parts.push_back({ranges.offset_of(i), buffer.subspan(static_cast<std::size_t>(i * bytes),
-                                                           static_cast<std::size_t>(bytes))});
+      parts.push_back(
+          {ranges.offset_of(i),
+           buffer.subspan(static_cast<std::size_t>(i * bytes), static_cast<std::size_t>(bytes)),
+           foreseen_});
     }
     source_.read_many(parts);
     return buffer;
@@ -142,6 +145,7 @@ class NestReader {
 
   const ByteSource& source_;
   const TorchTensor& tensor_;
+  bool foreseen_;
   std::int64_t width_;
   Nest inner_;
   std::int64_t span_ = 1;  ///< of a range, in elements
@@ -157,9 +161,7 @@ class InOrder final : public ComputedContent {
         size_(content_bytes(tensor_.shape, tensor_.dtype)) {}
 
   std::uint64_t size() const override { return size_; }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    read_strided(*file_, tensor_, offset, out);
-  }
+  void read(const ReadRequest& part) const override { read_strided(*file_, tensor_, part); }
 
  private:
   ByteSourcePtr file_;
@@ -169,10 +171,10 @@ class InOrder final : public ComputedContent {
 
 }  // namespace
 
-void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint64_t offset,
-                  std::span<std::byte> out) {
+void read_strided(const ByteSource& source, const TorchTensor& tensor, const ReadRequest& part) {
+  auto [offset, out, foreseen] = part;
   const std::int64_t width = element_size(tensor.dtype);
-  NestReader reader(source, tensor);
+  NestReader reader(source, tensor, foreseen);
   const auto read = [&](const Stretch& stretch, std::byte* to) {
     for_each_region(stretch.first, stretch.count, 0, tensor.shape, [&](const Region& region) {
       Nest nest = nest_of(region, tensor.strides);

@@ -27,6 +27,8 @@ struct FileStamp {
 struct ReadRequest {
   std::uint64_t offset = 0;
   std::span<std::byte> out{};
+  /// Announced with foresee(), according to a plan: the source need not guess what comes next.
+  bool foreseen = false;
 };
 
 /// How soon foreseen ranges will be read.
@@ -99,6 +101,11 @@ class ByteSource {
 };
 
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
+
+inline void read_part(const ByteSource& source, const ReadRequest& part) {
+  if (!part.foreseen) return source.read_at(part.offset, part.out);
+  source.read_many({&part, 1});
+}
 
 /// For read_at() of a source. @throws Error kBadInput if the range leaves it.
 void require_in_source(const ByteSource& source, std::uint64_t offset, std::uint64_t length);

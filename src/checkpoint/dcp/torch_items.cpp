@@ -116,6 +116,7 @@ class ItemSource final : public ByteSource {
   const Readings& readings() const noexcept { return readings_; }
 
  private:
+  void read(const ReadRequest& request) const;
   const TensorEntry& entry(std::size_t number) const { return items_->entry(number); }
   std::uint64_t find_out(std::size_t number) const;
   std::shared_ptr<const TorchTensor> strided(std::size_t number) const;
@@ -165,6 +166,11 @@ std::optional<std::uint64_t> ItemSource::place_of(std::uint64_t offset,
 }
 
 void ItemSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  read({offset, out});
+}
+
+void ItemSource::read(const ReadRequest& request) const {
+  auto [offset, out, foreseen] = request;
   require_in_source(*this, offset, out.size());
   while (!out.empty()) {
     const std::size_t number = items_->entry_at(offset);
@@ -173,9 +179,10 @@ void ItemSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
         std::min<std::uint64_t>(out.size(), entry(number).content_bytes - within)));
     const std::uint64_t known = find_out(number);
     if (known == kStrided) {
-      read_strided(*file_, *strided(number), items_->first_in_place(number) + within, part);
+      read_strided(*file_, *strided(number),
+                   {items_->first_in_place(number) + within, part, foreseen});
     } else {
-      file_->read_at(known - kFirstPlace + within, part);
+      read_part(*file_, {known - kFirstPlace + within, part, foreseen});
     }
     offset += part.size();
     out = out.subspan(part.size());
@@ -188,9 +195,9 @@ void ItemSource::read_many(std::span<const ReadRequest> parts) const {
     if (part.out.empty()) continue;
     require_in_source(*this, part.offset, part.out.size());
     if (const auto place = place_of(part.offset, part.out.size())) {
-      direct.push_back({*place, part.out});
+      direct.push_back({*place, part.out, part.foreseen});
     } else {
-      read_at(part.offset, part.out);
+      read(part);
     }
   }
   file_->read_many(direct);

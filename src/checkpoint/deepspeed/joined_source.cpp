@@ -42,12 +42,13 @@ void JoinedSource::read_many(std::span<const ReadRequest> parts) const {
   std::map<std::size_t, std::vector<ReadRequest>> by_file;
   for (const ReadRequest& request : parts) {
     require_in_source(*this, request.offset, request.out.size());
-    for_each_part(request.offset, request.out.size(),
-                  [&](const JoinedPart& part, std::uint64_t within) {
-                    by_file[part.file].push_back(
-                        {part.offset, request.out.subspan(static_cast<std::size_t>(within),
-                                                          static_cast<std::size_t>(part.length))});
-                  });
+    for_each_part(
+        request.offset, request.out.size(), [&](const JoinedPart& part, std::uint64_t within) {
+          by_file[part.file].push_back({part.offset,
+                                        request.out.subspan(static_cast<std::size_t>(within),
+                                                            static_cast<std::size_t>(part.length)),
+                                        request.foreseen});
+        });
   }
   for (const auto& [file, requests] : by_file) files_[file]->read_many(requests);
   for (const auto& [file, requests] : by_file) files_[file]->check_unchanged();

@@ -167,6 +167,7 @@ StoredTensor stored(const std::vector<RankFile>& files, const Place& place) {
 
 /// One row of scales as float32, and where it comes from.
 struct DequantizedContent::Scales {
+  bool foreseen = false;
   std::uint64_t row = kNone;
   std::vector<std::byte> stored{};
   std::vector<float> values{};
@@ -195,7 +196,8 @@ void DequantizedContent::convert(std::uint64_t row, std::uint64_t begin, std::ui
         scale_columns_ * static_cast<std::uint64_t>(element_size(scale_.dtype));
     scales.stored.resize(bytes);
     scales.values.resize(scale_columns_);
-    scale_.source->read_at(scale_.place.offset() + wanted * bytes, scales.stored);
+    read_part(*scale_.source,
+              {scale_.place.offset() + wanted * bytes, scales.stored, scales.foreseen});
     if (scale_.dtype == DType::kFloat8E8M0) {
       std::transform(scales.stored.begin(), scales.stored.end(), scales.values.begin(), from_e8m0);
     } else {
@@ -225,17 +227,18 @@ void DequantizedContent::convert(std::uint64_t row, std::uint64_t begin, std::ui
   }
 }
 
-void DequantizedContent::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+void DequantizedContent::read(const ReadRequest& part) const {
+  auto [offset, out, foreseen] = part;
   std::vector<std::byte> weights;
   std::vector<std::byte> edge;  // where an element is not wanted as a whole
-  Scales scales;
+  Scales scales{.foreseen = foreseen};
   std::uint64_t element = offset / 2;
   std::uint64_t skipped = offset % 2;
   while (!out.empty()) {
     const std::uint64_t wanted = (out.size() + skipped + 1) / 2;
     const std::uint64_t count = std::min(wanted, kElementsAtOnce);
     weights.resize(count);
-    weight_.source->read_at(weight_.place.offset() + element, weights);
+    read_part(*weight_.source, {weight_.place.offset() + element, weights, foreseen});
     const std::size_t made = 2 * count;
     const bool fits = skipped == 0 && out.size() >= made;
     if (!fits) edge.resize(made);

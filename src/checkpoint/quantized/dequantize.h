@@ -34,7 +34,7 @@ class DequantizedContent final : public ComputedContent {
   DequantizedContent(StoredTensor weight, StoredTensor scale, BlockShape block, bool beside);
 
   std::uint64_t size() const override { return 2 * weight_.place.length(); }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  void read(const ReadRequest& part) const override;
   void foresee(const ByteRange& range, Foresight when) const noexcept override;
 
  private:

@@ -68,6 +68,24 @@ class DecryptedSource : public ByteSource {
   }
 
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    read({offset, out});
+  }
+  void read_many(std::span<const ReadRequest> parts) const override {
+    for (const ReadRequest& part : parts) read(part);
+  }
+
+ protected:
+  /// Fills `part.out` from byte `part.offset` of one block.
+  virtual void read_block(std::uint64_t index, const ReadRequest& part) const = 0;
+
+  const ByteSource& encrypted() const noexcept { return *encrypted_; }
+  const Decryption& decryption() const noexcept { return *decryption_; }
+  std::uint64_t block_count() const noexcept { return blocks_.size(); }
+  const EncryptedBlock& block(std::uint64_t index) const noexcept { return blocks_[index]; }
+
+ private:
+  void read(const ReadRequest& request) const {
+    auto [offset, out, foreseen] = request;
     if (offset > size_ || out.size() > size_ - offset) {
       throw Error(ErrorKind::kBadInput,
                   "a read of " + std::to_string(out.size()) + " decrypted bytes leaves the file")
@@ -79,23 +97,12 @@ class DecryptedSource : public ByteSource {
       const std::uint64_t begin = offset % block_bytes_;
       const std::uint64_t left = blocks_[index].plain_bytes - begin;
       const auto part = out.first(std::min<std::uint64_t>(out.size(), left));
-      read_block(index, begin, part);
+      read_block(index, {begin, part, foreseen});
       offset += part.size();
       out = out.subspan(part.size());
     }
   }
 
- protected:
-  /// Fills `out` from byte `begin` of one block.
-  virtual void read_block(std::uint64_t index, std::uint64_t begin,
-                          std::span<std::byte> out) const = 0;
-
-  const ByteSource& encrypted() const noexcept { return *encrypted_; }
-  const Decryption& decryption() const noexcept { return *decryption_; }
-  std::uint64_t block_count() const noexcept { return blocks_.size(); }
-  const EncryptedBlock& block(std::uint64_t index) const noexcept { return blocks_[index]; }
-
- private:
   /// Where a range is stored, with the cipher bytes before it, which CBC needs.
   void add_stored(const ByteRange& range, std::vector<ByteRange>& out) const {
     for (std::uint64_t at = range.offset(); at < range.end();) {
@@ -125,8 +132,8 @@ class CbcSource final : public DecryptedSource {
   using DecryptedSource::DecryptedSource;
 
  private:
-  void read_block(std::uint64_t index, std::uint64_t begin,
-                  std::span<std::byte> out) const override {
+  void read_block(std::uint64_t index, const ReadRequest& part) const override {
+    auto [begin, out, foreseen] = part;
     const EncryptedBlock& from = block(index);
     std::uint64_t unwanted = begin % kCipherBlockBytes;
     std::uint64_t at = begin - unwanted;
@@ -139,11 +146,11 @@ class CbcSource final : public DecryptedSource {
     while (at < end) {
       const auto bytes = std::span(piece).subspan(kIvBytes, std::min(end - at, kPieceBytes));
       if (stream || at == 0) {
-        encrypted().read_at(from.cipher.offset() + at, bytes);
+        read_part(encrypted(), {from.cipher.offset() + at, bytes, foreseen});
         if (!stream) stream.emplace(decryption(), from.iv);
       } else {
-        encrypted().read_at(from.cipher.offset() + at - kIvBytes,
-                            std::span(piece).first(kIvBytes + bytes.size()));
+        read_part(encrypted(), {from.cipher.offset() + at - kIvBytes,
+                                std::span(piece).first(kIvBytes + bytes.size()), foreseen});
         stream.emplace(decryption(), std::span(piece).first(kIvBytes));
       }
       stream->decrypt(bytes);
@@ -166,20 +173,20 @@ class GcmSource final : public DecryptedSource {
         verified_(block_count()) {}
 
  private:
-  void read_block(std::uint64_t index, std::uint64_t begin,
-                  std::span<std::byte> out) const override {
-    verified_.require(index, [&] { verify(index); });
+  void read_block(std::uint64_t index, const ReadRequest& part) const override {
+    const auto& [begin, out, foreseen] = part;
+    verified_.require(index, [&, is_foreseen = part.foreseen] { verify(index, is_foreseen); });
     const EncryptedBlock& from = block(index);
     CipherStream stream(decryption(), from.iv, begin);
     for (std::uint64_t at = 0; at < out.size();) {
       const auto piece = out.subspan(at, std::min<std::uint64_t>(out.size() - at, kPieceBytes));
-      encrypted().read_at(from.cipher.offset() + begin + at, piece);
+      read_part(encrypted(), {from.cipher.offset() + begin + at, piece, foreseen});
       stream.decrypt(piece);
       at += piece.size();
     }
   }
 
-  void verify(std::uint64_t index) const {
+  void verify(std::uint64_t index, bool foreseen) const {
     const EncryptedBlock& from = block(index);
     SecretBuffer plain(std::min(from.cipher.length(), kPieceBytes), SecretBuffer::Swap::kAllowed);
     CipherStream stream(decryption(), from.iv);
@@ -190,7 +197,7 @@ class GcmSource final : public DecryptedSource {
         encrypted().foresee(std::span(&ahead, 1), Foresight::kNow);
       }
       const auto piece = plain.bytes().first(std::min(from.cipher.length() - at, kPieceBytes));
-      encrypted().read_at(from.cipher.offset() + at, piece);
+      read_part(encrypted(), {from.cipher.offset() + at, piece, foreseen});
       stream.decrypt(piece);
       at += piece.size();
     }

@@ -34,12 +34,13 @@ std::uint64_t for_each_stored_part(const TensorEntry& entry, std::uint64_t offse
 }
 
 /// Bytes as they are stored, over the borders of extents.
-void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
+void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
+                 bool foreseen) {
   const ByteSource& source = *holding.file->source;
   const std::uint64_t missing =
       for_each_stored_part(*holding.entry, offset, out.size(), [&](const ByteRange& part) {
         const auto length = static_cast<std::size_t>(part.length());
-        source.read_at(part.offset(), out.first(length));
+        read_part(source, {part.offset(), out.first(length), foreseen});
         out = out.subspan(length);
       });
   if (missing > 0) {
@@ -50,7 +51,8 @@ void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::by
 }
 
 /// The upper two bytes of each stored float32. The range may begin or end inside an element.
-void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
+void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
+                       bool foreseen) {
   std::array<std::byte, 16384> stored{};
   while (!out.empty()) {
     const std::uint64_t first_element = offset / 2;
@@ -58,7 +60,7 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
     const std::uint64_t end_element = (offset + out.size() + 1) / 2;
     const auto elements = static_cast<std::size_t>(
         std::min<std::uint64_t>(end_element - first_element, stored.size() / 4));
-    read_stored(holding, first_element * 4, std::span(stored).first(elements * 4));
+    read_stored(holding, first_element * 4, std::span(stored).first(elements * 4), foreseen);
     const std::size_t count = std::min<std::size_t>(out.size(), elements * 2 - skip);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t byte = i + skip;
@@ -135,9 +137,9 @@ void read_content(const Holding& holding, std::uint64_t offset, std::span<std::b
                   ReadBatch& batch) {
   batch.use(*holding.file->source);
   if (holding.entry->encoding == ContentEncoding::kFloat32AsBFloat16) {
-    read_upper_halves(holding, offset, out);
+    read_upper_halves(holding, offset, out, batch.foreseen());
   } else {
-    read_stored(holding, offset, out);
+    read_stored(holding, offset, out, batch.foreseen());
   }
 }
 

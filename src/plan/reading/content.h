@@ -25,6 +25,10 @@ namespace reshardfs {
 /// fails, the read can be retried with other ranks' files that hold the same slices.
 class ReadBatch {
  public:
+  /// @param foreseen see ReadRequest::foreseen.
+  explicit ReadBatch(bool foreseen = false) : foreseen_(foreseen) {}
+
+  bool foreseen() const noexcept { return foreseen_; }
   /// Call this before reading a source.
   void use(const ByteSource& source);
   /// @throws Error kChanged.
@@ -44,6 +48,7 @@ class ReadBatch {
   void tell() const noexcept;
 
  private:
+  bool foreseen_;
   std::vector<const ByteSource*> used_;
   const ByteSource* last_ = nullptr;
   std::vector<const ByteSource*> avoided_;
@@ -53,10 +58,11 @@ class ReadBatch {
 
 /// Calls read(batch) and checks the batch. If a source fails, it retries without this source as
 /// long as other ranks' files have the same slices.
+/// @param foreseen whether the sources know what is read: see ReadRequest::foreseen.
 /// @throws the error of the first source that failed.
 template <typename Read>
-void read_checked(Read&& read) {
-  ReadBatch batch;
+void read_checked(Read&& read, bool foreseen = false) {
+  ReadBatch batch(foreseen);
   while (true) {
     try {
       read(batch);

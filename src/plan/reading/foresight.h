@@ -41,11 +41,9 @@ class ForeseenFile {
 template <typename Read>
 void read_foreseen(const ForeseenFile& file, std::uint64_t size, std::uint64_t offset,
                    std::span<std::byte> out, Read&& read, UsesOfRange uses) {
-  const auto checked = [&] { read_checked([&](ReadBatch& batch) { read(offset, out, batch); }); };
-  if (!BlockPool::is_used()) return checked();
-  file.foresee(size, ByteRange(offset, out.size()), uses);
-  const ForeseenReads scope;
-  checked();
+  const bool foreseen = BlockPool::is_used();
+  if (foreseen) file.foresee(size, ByteRange(offset, out.size()), uses);
+  read_checked([&](ReadBatch& batch) { read(offset, out, batch); }, foreseen);
 }
 
 }  // namespace reshardfs

@@ -7,7 +7,6 @@
 #include "reshardfs/node_fetches.h"
 
 #include "plan/reading/source_sinks.h"
-#include "storage/pool/block_pool.h"
 #include "storage/strided_ranges.h"
 
 namespace reshardfs {
@@ -45,8 +44,7 @@ void read_one_by_one(const Holding& holding, const StridedRanges& ranges, std::b
 
 /// Of a far source all ranges are asked for before the first one is waited for.
 void foresee_ranges(const StridedRun& run, const StridedRanges& ranges) {
-  const ByteSource& source = *run.holding.file->source;
-  if (!source.is_far() || ForeseenReads::any()) return;
+  if (!run.holding.file->source->is_far()) return;
   FarRanges far;
   far.take(run.holding, ranges);
   far.foresee(Foresight::kNow);
@@ -73,7 +71,7 @@ void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch)
   }
   const StridedRanges ranges = ranges_of(run);
   if (is_worth_gathering(ranges) && gather_content(run.holding, ranges, out.data(), batch)) return;
-  foresee_ranges(run, ranges);
+  if (!batch.foreseen()) foresee_ranges(run, ranges);
   // A call to read one range costs as much as copying some 8 KiB. So ranges that lie further apart
   // are read one by one, closer ones together with what is between them.
   const auto read = ranges.stride() >= kJoinedStride ? read_one_by_one : read_with_gaps;

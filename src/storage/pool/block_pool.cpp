@@ -54,8 +54,6 @@ std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges, std::uint64_t
 
 std::atomic<bool> pool_is_used = false;
 
-thread_local unsigned foreseen_reads = 0;
-
 }  // namespace
 
 BlockPool::BlockPool(std::uint64_t bytes) : capacity_(bytes) {
@@ -308,18 +306,6 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
   claim(fetches);
   lock.unlock();
   start(fetcher, fetches, when);
-}
-
-ForeseenReads::ForeseenReads() noexcept {
-  ++foreseen_reads;
-}
-
-ForeseenReads::~ForeseenReads() {
-  --foreseen_reads;
-}
-
-bool ForeseenReads::any() noexcept {
-  return foreseen_reads > 0;
 }
 
 }  // namespace reshardfs

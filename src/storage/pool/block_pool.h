@@ -139,17 +139,4 @@ class BlockPool {
   std::atomic<std::int64_t> request_time_ = 0;  ///< microseconds, lately
 };
 
-/// While it exists, the thread's reads have been announced with foresee() according to the plan, so
-/// that sources need not guess what comes next.
-class ForeseenReads {
- public:
-  ForeseenReads() noexcept;
-  ForeseenReads(const ForeseenReads&) = delete;
-  ForeseenReads& operator=(const ForeseenReads&) = delete;
-  ~ForeseenReads();
-
-  /// Whether one exists in this thread.
-  static bool any() noexcept;
-};
-
 }  // namespace reshardfs

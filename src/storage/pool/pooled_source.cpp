@@ -37,18 +37,23 @@ PooledSource::~PooledSource() {
 }
 
 void PooledSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  read({offset, out});
+}
+
+void PooledSource::read(const ReadRequest& part) const {
+  auto [offset, out, foreseen] = part;
   require_in_source(*this, offset, out.size());
   if (out.empty()) return;
-  if (!ForeseenReads::any()) read_ahead_of(ByteRange(offset, out.size()));
+  if (!foreseen) read_ahead_of(ByteRange(offset, out.size()));
   if (cached_ == nullptr || out.size() < kLeastDirect) {
     return pool_.read(number_, *fetcher_, offset, out);
   }
   while (!out.empty()) {
-    const auto part = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(
+    const auto block = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(
         out.size(), BlockPool::kBlockBytes - offset % BlockPool::kBlockBytes)));
-    if (!cached_->read_kept(offset, part)) pool_.read(number_, *fetcher_, offset, part);
-    out = out.subspan(part.size());
-    offset += part.size();
+    if (!cached_->read_kept(offset, block)) pool_.read(number_, *fetcher_, offset, block);
+    out = out.subspan(block.size());
+    offset += block.size();
   }
 }
 
@@ -69,7 +74,7 @@ void PooledSource::read_many(std::span<const ReadRequest> parts) const {
     for (const ReadRequest& part : parts) ranges.emplace_back(part.offset, part.out.size());
     foresee(ranges, Foresight::kNow);
   }
-  for (const ReadRequest& part : parts) read_at(part.offset, part.out);
+  for (const ReadRequest& part : parts) read(part);
 }
 
 /// What is in the cache on disk is near enough.

@@ -33,6 +33,7 @@ class PooledSource final : public ByteSource {
   void check_unchanged() const override { fetcher_->check_unchanged(); }
 
  private:
+  void read(const ReadRequest& part) const;
   void read_ahead_of(const ByteRange& read) const noexcept;
 
   std::vector<ByteRange> not_kept(std::span<const ByteRange> ranges) const;

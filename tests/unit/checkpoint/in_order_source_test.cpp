@@ -94,6 +94,15 @@ TEST(InOrderSource, ReadsPartsOfTheFileAtOnce) {
   EXPECT_EQ(in_order.file->calls.back(), "many 2+2 5+3");
 }
 
+TEST(InOrderSource, SaysWhatWasForeseen) {
+  const InOrder in_order;
+  std::string out(kAll.size(), '\0');
+  const ReadRequest part{0, std::as_writable_bytes(std::span(out)), /*foreseen=*/true};
+  in_order.source->read_many({&part, 1});
+  EXPECT_EQ(out, kAll);
+  for (const std::string& call : in_order.file->calls) EXPECT_TRUE(call.starts_with("foreseen"));
+}
+
 TEST(InOrderSource, RefusesReadsBeyondItsEnd) {
   const InOrder in_order;
   expect_error(ErrorKind::kBadInput, {"model.pt"},

@@ -80,6 +80,15 @@ TEST(JoinedSource, ReadsManyPartsAtOnce) {
   EXPECT_EQ(joined.second->calls, (Calls{"many 3+1 1+2", "check"}));
 }
 
+TEST(JoinedSource, SaysWhatWasForeseen) {
+  const Joined joined;
+  std::string out(5, '\0');
+  const ReadRequest part{0, std::as_writable_bytes(std::span(out)), /*foreseen=*/true};
+  joined.source->read_many({&part, 1});
+  EXPECT_EQ(joined.first->calls, (Calls{"foreseen 2+4", "check"}));
+  EXPECT_EQ(joined.second->calls.front().substr(0, 8), "foreseen");
+}
+
 TEST(JoinedSource, TellsWhichFileHasChanged) {
   const Joined joined;
   joined.second->changed = true;

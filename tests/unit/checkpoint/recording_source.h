@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +13,8 @@
 
 namespace reshardfs::test {
 
-/// A source in memory that notes how it is called: "many 0+4 8+2", "check", "foresee 3+5".
+/// A source in memory that notes how it is called: "many 0+4 8+2", "check", "foresee 3+5". What was
+/// foreseen is "foreseen 0+4".
 class RecordingSource final : public ByteSource {
  public:
   RecordingSource(std::string bytes, std::string name, std::int64_t mtime_ns = 0)
@@ -27,7 +29,9 @@ class RecordingSource final : public ByteSource {
     inner_.read_at(offset, out);
   }
   void read_many(std::span<const ReadRequest> parts) const override {
-    std::string call = "many";
+    const bool foreseen =
+        std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.foreseen; });
+    std::string call = foreseen ? "foreseen" : "many";
     for (const ReadRequest& part : parts) {
       call += words(part.offset, part.out.size());
       inner_.read_at(part.offset, part.out);

@@ -47,7 +47,7 @@ std::string noise(std::size_t bytes, std::mt19937& random) {
 std::string read(const ByteSource& source, const TorchTensor& tensor, std::size_t offset,
                  std::size_t bytes) {
   std::string out(bytes, '\0');
-  read_strided(source, tensor, offset, std::as_writable_bytes(std::span(out)));
+  read_strided(source, tensor, {offset, std::as_writable_bytes(std::span(out))});
   return out;
 }
 

@@ -571,19 +571,5 @@ TEST(BlockPool, HasRoomForOneReaderAtLeast) {
   EXPECT_EQ(pool.window(), 10 * kBlock) << "half of it";
 }
 
-TEST(ForeseenReads, AreThoseOfTheThread) {
-  EXPECT_FALSE(ForeseenReads::any());
-  {
-    const ForeseenReads outer;
-    {
-      const ForeseenReads inner;
-      EXPECT_TRUE(ForeseenReads::any());
-    }
-    EXPECT_TRUE(ForeseenReads::any());
-    EXPECT_FALSE(std::async(std::launch::async, [] { return ForeseenReads::any(); }).get());
-  }
-  EXPECT_FALSE(ForeseenReads::any());
-}
-
 }  // namespace
 }  // namespace reshardfs
