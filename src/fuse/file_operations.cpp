@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/process/counters.h"
@@ -15,37 +15,32 @@
 namespace reshardfs {
 namespace {
 
-using FilePtr = std::shared_ptr<const VirtualFile>;
+// --- openings ----------------------------------------------------------------------------------
 
-// --- open --------------------------------------------------------------------------------------
-
-/// A file that has been opened.
-struct Opening {
-  InodeNumber inode = 0;
-  std::uint64_t tree = 0;
-  OpeningHandle handle = 0;
-  bool backed = false;  ///< counted by Passthrough::files
-};
-
-void end(ServedTree& all, const Opening& opening) noexcept {
-  if (opening.backed) all.passthrough.files.close(opening.inode);
-  if (holds_something(opening.handle)) all.snapshots.remove(opening.handle);
-  all.source.closed(opening.tree);
+/// @return the source that the kernel has read itself, or nullptr.
+ByteSourcePtr end(ServedTree& all, OpeningHandle handle, std::uint64_t tree) noexcept {
+  OpenFilePtr open = all.files.take(handle);
+  const bool backed = open != nullptr && open->backed;
+  ByteSourcePtr source = backed ? all.passthrough.files.close(open->inode) : nullptr;
+  open.reset();  // the source may close its files with the last opening
+  all.source.closed(tree);
+  return source;
 }
 
 /// @param info of the request. @param request its number.
-Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fuse_file_info info,
-                std::uint64_t request) {
-  if (!all.source.file_opened(inode)) return Reply::error(ESTALE);
-  Opening opening{
-      .inode = inode, .tree = all.source.tree_of(inode), .handle = opening_handle(request, false)};
+Reply open_file(ServedTree& all, OpenFile file, fuse_file_info info, std::uint64_t request) {
+  if (!all.source.file_opened(file.inode)) return Reply::error(ESTALE);
+  const std::uint64_t tree = all.source.tree_of(file.inode);
+  info.fh = opening_handle(request, false);
   try {
-    if (auto snapshot = file.snapshot()) {
-      opening.handle = opening_handle(request, true);
-      all.snapshots.add(opening.handle, std::move(snapshot));
+    auto snapshot = file.file->snapshot();
+    const bool changes = snapshot != nullptr;
+    if (changes) {
+      info.fh = opening_handle(request, true);
+      file.hold(std::move(snapshot));
     }
-    info.fh = opening.handle;
-    const bool changes = holds_something(opening.handle);
+    const auto open = std::make_shared<OpenFile>(std::move(file));
+    all.files.add(info.fh, open);
     // A file with changing contents has size 0, beyond which the kernel's page cache would not
     // read.
     const bool direct_io = all.options.direct_io || changes;
@@ -53,18 +48,18 @@ Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fus
     info.keep_cache = direct_io ? 0 : 1;
     // Contents that change have no source.
     if (all.passthrough.on && !changes) {
-      const std::int32_t number = all.passthrough.files.open(inode, file);
-      opening.backed = true;
+      const std::int32_t number = all.passthrough.files.open(open->inode, *open->file);
+      open->backed = true;
       if (number != BackingFiles::kNone) read_from_backing_file(info, number);
     }
-    return Reply::opened(info, opening.tree, [&all, opening](Reply::Outcome outcome) {
-      if (outcome == Reply::Outcome::kNot) return end(all, opening);
+    return Reply::opened(info, tree, [&all, handle = info.fh, tree](Reply::Outcome outcome) {
+      if (outcome == Reply::Outcome::kNot) end(all, handle, tree);
       // The source was told of it when this process began.
-      if (outcome == Reply::Outcome::kWasOpen) return all.source.closed(opening.tree);
-      if (holds_something(opening.handle)) all.snapshots.confirm(opening.handle);
+      if (outcome == Reply::Outcome::kWasOpen) all.source.closed(tree);
+      if (outcome == Reply::Outcome::kOpen) all.files.confirm(handle);
     });
   } catch (...) {
-    end(all, opening);
+    end(all, info.fh, tree);
     throw;
   }
 }
@@ -90,18 +85,54 @@ void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source
 
 // --- read --------------------------------------------------------------------------------------
 
-/// One read, up to the file's end.
-struct Range {
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
+/// What reads of an opening are of.
+struct Found {
+  OpenFilePtr open;
+  int error = 0;  ///< an errno, if there is none
 };
 
-/// @return bytes, or throws what the file throws.
-Reply read_file(ServedTree& all, const VirtualFile& file, const Range& range, ReadTally& tally) {
+/// One that a process before this one has answered.
+Found find_opened_before(ServedTree& all, InodeNumber inode, OpeningHandle handle) {
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  if (node == nullptr) return {nullptr, ESTALE};
+  if (node->file == nullptr) return {nullptr, EISDIR};
+  OpenFile file(*node);
+  if (holds_something(handle)) {
+    const OpenFilePtr text = all.files.find(handle);
+    // A text that a process held which has crashed is gone.
+    if (text == nullptr || text->inode != 0) return {nullptr, ESTALE};
+    file.hold(text->file);
+  }
+  const bool known = all.openings->tree_of(handle).has_value();
+  // Where there are no bytes, there may have been such a text; a handle may never have been given.
+  if (!known && !holds_something(handle) && file.size == 0) return {nullptr, ESTALE};
+  auto open = std::make_shared<const OpenFile>(std::move(file));
+  if (known) {
+    all.files.restore(handle, open);
+    // It may have been closed since: of a killed program before the read has ended.
+    if (!all.openings->tree_of(handle)) all.files.remove(handle);
+  }
+  return {std::move(open), 0};
+}
+
+Found find_open(ServedTree& all, InodeNumber inode, OpeningHandle handle) noexcept {
   try {
-    if (range.size == 0) return Reply::end_of_file(std::move(tally));
-    BufferPool::Lease lease = all.buffers.take(range.size);
-    file.read_at(range.offset, lease.bytes());
+    OpenFilePtr open = all.files.find(handle);
+    if (open != nullptr && open->inode == inode) return {std::move(open), 0};
+    return find_opened_before(all, inode, handle);
+  } catch (...) {
+    return {nullptr, errno_of_current_exception()};
+  }
+}
+
+/// @return bytes, or throws what the file throws.
+Reply read_file(ServedTree& all, const VirtualFile& file, const ByteRange& range,
+                ReadTally& tally) {
+  try {
+    if (range.empty()) return Reply::end_of_file(std::move(tally));
+    BufferPool::Lease lease = all.buffers.take(range.length());
+    file.read_at(range.offset(), lease.bytes());
     return Reply::bytes(std::move(lease), std::move(tally));
   } catch (const StuckRead&) {
     throw;
@@ -128,8 +159,8 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
     fuse_reply_err(request, EROFS);
     return;
   }
-  auto open = [&all, inode, file = node->file, handle = *info, number = request_number()] {
-    return open_file(all, inode, *file, handle, number);
+  auto open = [&all, file = OpenFile(*node), handle = *info, number = request_number()] {
+    return open_file(all, file, handle, number);
   };
   if (has_size_to_make(*node)) {
     answer_in_turn(request, inode, "open", WaitClass::kMade, std::move(open));
@@ -142,11 +173,8 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
 
 void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
   ServedTree& all = served(request);
-  const bool backed = all.passthrough.on && !holds_something(info->fh);
-  const ByteSourcePtr source = backed ? all.passthrough.files.close(inode) : nullptr;
-  const OpeningHandle handle = info->fh;
-  const auto tree = take_opening(request, handle);
-  if (tree) end(all, {.inode = inode, .tree = *tree, .handle = handle});
+  const auto tree = take_opening(request, info->fh);
+  const ByteSourcePtr source = tree ? end(all, info->fh, *tree) : nullptr;
   fuse_reply_err(request, 0);
   if (source) check_later(all, inode, source);
 }
@@ -159,35 +187,21 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
     return;
   }
   ServedTree& all = served(request);
-  const TreePtr tree = all.source.current();
-  const Node* node = tree->find(inode);
-  // It is kept with the read: of a killed program the file may be closed before the read has ended.
-  const bool holds = holds_something(info->fh);
-  FilePtr file = holds ? all.snapshots.find(info->fh) : nullptr;
-  // A text that a process held which has crashed is gone; the file as such would have no bytes, as
-  // it would for a handle that was never given.
-  const bool is_empty = node != nullptr && node->file != nullptr && node->size == 0;
-  const bool lost = file == nullptr && (holds || (is_empty && !all.openings->tree_of(info->fh)));
-  if (file == nullptr && node != nullptr) file = node->file;
-  ReadTally tally(node == nullptr ? kOtherView : node->view);
-  if (node == nullptr || lost || file == nullptr) {
-    const int error = node == nullptr || lost ? ESTALE : EISDIR;
+  const auto [open, error] = find_open(all, inode, info->fh);
+  ReadTally tally(open == nullptr ? kOtherView : open->view);
+  if (open == nullptr) {
     tally.failed(error);
     fuse_reply_err(request, error);
     return;
   }
-  const std::uint64_t file_size = file == node->file ? node->size : file->size();
-  const auto begin = std::min(file_size, static_cast<std::uint64_t>(offset));
-  const Range range{begin, std::min<std::uint64_t>(size, file_size - begin)};
-  if (range.size == 0 || file->effort() == Effort::kNone) {
-    answer(request, inode, "read", [&] { return read_file(all, *file, range, tally); });
-    return;
-  }
-  const WaitClass kind = file->effort() == Effort::kReads ? WaitClass::kRead : WaitClass::kMade;
-  answer_in_turn(request, inode, "read", kind,
-                 [&all, file, range, tally = std::move(tally)]() mutable {
-                   return read_file(all, *file, range, tally);
-                 });
+  const ByteRange range = open->range(static_cast<std::uint64_t>(offset), size);
+  const std::optional<WaitClass> wait = range.empty() ? std::nullopt : open->wait;
+  // The read keeps the file: of a killed program it may be closed before the read has ended.
+  auto read = [&all, kept = open, range, tally = std::move(tally)]() mutable {
+    return read_file(all, *kept->file, range, tally);
+  };
+  if (!wait) return answer(request, inode, "read", read);
+  answer_in_turn(request, inode, "read", *wait, std::move(read));
 }
 
 }  // namespace ops

@@ -50,8 +50,9 @@ void releasedir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noex
 
 // --- files: file_operations.cpp ----------------------------------------------------------------
 
-/// Waits for a text that is made, which the opening then holds, in info->fh; and, with passthrough,
-/// to find out whether a source file equals the file. EROFS for anything but reading.
+/// Makes an OpenFile, to be found by info->fh. Waits for a text that is made, which the opening
+/// then holds; and, with passthrough, to find out whether a source file equals the file. EROFS for
+/// anything but reading.
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
 /// Never waits; what the kernel has read past this process is checked afterwards.
 void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;

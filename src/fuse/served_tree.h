@@ -8,6 +8,7 @@
 #include "fuse/channel.h"
 #include "fuse/mount_options.h"
 #include "fuse/mounting/passthrough.h"
+#include "fuse/open_file.h"
 #include "fuse/opening_table.h"
 #include "fuse/queue/storage_queue.h"
 #include "vfs/open_handles.h"
@@ -48,8 +49,8 @@ class ServedTree {
   /// All openings: of this process alone, or those that MountHandover shares.
   OpeningTable own_openings{std::span<OpeningTable::Entry>()};
   OpeningTable* openings = &own_openings;
-  /// What the openings of files with changing contents see.
-  OpenHandles<VirtualFile> snapshots;
+  /// Of a process before this one, a file comes here with its first read.
+  OpenHandles<OpenFile> files;
   /// The generations that listings of directories that change are of.
   OpenHandles<Tree> listings;
   Passthrough passthrough;

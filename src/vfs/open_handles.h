@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -61,13 +62,20 @@ class OpenHandles {
     if (it != by_number_.end()) it->second.held.swap(held);
   }
 
-  void remove(std::uint64_t number) noexcept {
-    std::shared_ptr<const Held> held;  // freed without the lock
+  void remove(std::uint64_t number) noexcept { static_cast<void>(take(number)); }
+  /// @return what was removed; nullptr if there was none.
+  std::shared_ptr<const Held> take(std::uint64_t number) noexcept {
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
-    if (it == by_number_.end()) return;
-    held = std::move(it->second.held);
+    if (it == by_number_.end()) return nullptr;
+    std::shared_ptr<const Held> held = std::move(it->second.held);
     by_number_.erase(it);
+    return held;
+  }
+
+  std::size_t count() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return by_number_.size();
   }
 
  private:

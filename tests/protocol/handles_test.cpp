@@ -47,6 +47,40 @@ TEST_F(ProtocolHandles, ThatWereNeverGivenAreStaleAndDoNoHarm) {
   EXPECT_TRUE(holds_snapshots(0));
 }
 
+TEST_F(ProtocolHandles, OpenFilesAreThereUntilTheyAreClosed) {
+  const std::uint64_t plain = node("dir", "4");
+  const std::uint64_t first = open(plain);
+  const std::uint64_t second = open(plain);
+  EXPECT_EQ(session->served().files.count(), 2U);
+  // Of another file, and such as nobody knows: read as they would be without an opening.
+  EXPECT_EQ(read(node("dir", "2"), first, 0, 4096).body.size(), kFileBytes[2]);
+  EXPECT_EQ(read(plain, 4711, 0, 4096).body.size(), 4096U);
+  EXPECT_EQ(session->served().files.count(), 2U);
+  EXPECT_EQ(error_of(FUSE_RELEASE, plain, release_body(first)), 0);
+  EXPECT_EQ(session->served().files.count(), 1U);
+  EXPECT_EQ(read(plain, second, 0, 4096).body.size(), 4096U);
+  EXPECT_EQ(error_of(FUSE_RELEASE, plain, release_body(second)), 0);
+  EXPECT_EQ(session->served().files.count(), 0U);
+}
+
+TEST_F(ProtocolHandles, OfAProcessBeforeAreFoundWithTheirFirstRead) {
+  const ServedTree& served = session->served();
+  const std::uint64_t plain = node("dir", "4");
+  const std::uint64_t status = node("status");
+  ASSERT_TRUE(served.openings->add(opening_handle(4712, false), 0));
+  ASSERT_TRUE(served.openings->add(opening_handle(4714, true), 0));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(read(plain, opening_handle(4712, false), 0, 4096).body.size(), 4096U);
+    EXPECT_EQ(served.files.count(), 1U);
+  }
+  // Its text has gone with the process.
+  EXPECT_EQ(error_of(FUSE_READ, status, read_body(opening_handle(4714, true), 0, 4096)), ESTALE);
+  EXPECT_EQ(error_of(FUSE_RELEASE, plain, release_body(opening_handle(4712, false))), 0);
+  EXPECT_EQ(error_of(FUSE_RELEASE, status, release_body(opening_handle(4714, true))), 0);
+  EXPECT_EQ(served.files.count(), 0U);
+  EXPECT_EQ(served.openings->count(), 0U);
+}
+
 TEST_F(ProtocolHandles, NoneIsLeftOfAnOpeningWhoseProgramIsGone) {
   const std::uint64_t changing = node("changing");
   const std::uint64_t status = node("status");

@@ -43,8 +43,8 @@ class RestoredText final : public VirtualFile {
 void restore_openings(ServedTree& served, MemoryRecord&& texts) {
   OpenState state = decode_open_state(texts.read());
   for (HeldText& text : state.texts) {
-    served.snapshots.restore(text.handle,
-                             std::make_shared<const RestoredText>(std::move(text.bytes)));
+    auto file = std::make_shared<const RestoredText>(std::move(text.bytes));
+    served.files.restore(text.handle, std::make_shared<const OpenFile>(std::move(file)));
   }
   for (const HeldText& listing : state.listings) {
     served.listings.restore(listing.handle, served.source.restore_listing(listing.bytes));
@@ -247,8 +247,8 @@ void MountHandover::refused(const std::string& why) noexcept {
 
 MemoryRecord MountHandover::texts() const {
   OpenState state;
-  for (const auto& [handle, file] : served_.snapshots.confirmed()) {
-    state.texts.push_back({handle, text_of(*file)});
+  for (const auto& [handle, open] : served_.files.confirmed()) {
+    if (holds_something(handle)) state.texts.push_back({handle, text_of(*open->file)});
   }
   for (const auto& [handle, tree] : served_.listings.confirmed()) {
     state.listings.push_back({handle, served_.source.save_listing(*tree)});
