@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/wake_pipe.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "base/posix/poll_until.h"
 
 namespace reshardfs {
 
@@ -21,8 +22,7 @@ Event WakePipe::wait() const {
 }
 
 std::optional<Event> WakePipe::wait_for(std::chrono::milliseconds timeout) const {
-  pollfd poll_fd{.fd = pipe_.reader.get(), .events = POLLIN, .revents = 0};
-  if (::poll(&poll_fd, 1, static_cast<int>(timeout.count())) <= 0) return {};
+  if (!wait_readable(pipe_.reader.get(), deadline_after(timeout))) return {};
   char byte = 0;
   if (::read(pipe_.reader.get(), &byte, 1) != 1) return {};
   return static_cast<Event>(byte);

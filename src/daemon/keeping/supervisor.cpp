@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/keeping/supervisor.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 
 #include "base/posix/descriptor_message.h"
 #include "base/posix/mount_table.h"
+#include "base/posix/poll_until.h"
 #include "base/process/resource_limits.h"
 #include "daemon/handover/handover.h"
 #include "daemon/handover/memory_record.h"
@@ -196,7 +196,7 @@ class Supervisor {
       std::array<pollfd, 3> polls{{{events_.read_end(), POLLIN, 0},
                                    {connection_.get(), POLLIN, 0},
                                    {talk_ ? talk_->get() : -1, POLLIN, 0}}};
-      if (::poll(polls.data(), polls.size(), -1) < 0) continue;
+      poll_until(polls, kForever);
       // First what those that may have ended have said before.
       if (polls[1].revents != 0) hear();
       if (polls[2].revents != 0) talk();
@@ -406,9 +406,7 @@ void SupervisedKeeper::keep(int fuse, int requests, int state) noexcept {
   outlive_parent();  // the mount does as well
   send_message(connection_.get(), kKeep, std::array{fuse, requests, state});
   // Until it is kept; a supervisor that has ended keeps nothing.
-  pollfd poll_fd{.fd = connection_.get(), .events = POLLIN, .revents = 0};
-  while (::poll(&poll_fd, 1, -1) < 0 && errno == EINTR) {
-  }
+  wait_readable(connection_.get(), kForever);
   try {
     static_cast<void>(receive_message(connection_.get(), kMostWord));
   } catch (const std::exception&) {

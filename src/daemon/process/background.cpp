@@ -2,7 +2,6 @@
 #include "daemon/process/background.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 
 #include "base/posix/descriptor.h"
 #include "base/posix/descriptor_message.h"
+#include "base/posix/poll_until.h"
 #include "base/process/child_end.h"
 #include "base/process/resource_limits.h"
 #include "daemon/process/caller.h"
@@ -74,8 +74,7 @@ enum class Outcome : std::uint8_t { kReady, kChildEnded, kNobodyListens };
 /// Waits for the child, and answers it.
 Outcome read_readiness(int child_socket, int listener) {
   std::array<pollfd, 2> polls{{{child_socket, POLLIN, 0}, {listener, 0, 0}}};
-  while (::poll(polls.data(), polls.size(), -1) < 0 && errno == EINTR) {
-  }
+  poll_until(polls, kForever);
   if ((polls[1].revents & (POLLERR | POLLHUP)) != 0) return Outcome::kNobodyListens;
   if (!read_byte(child_socket)) return Outcome::kChildEnded;
   // A signal that comes before this ends the parent, and with it the child; one that comes later

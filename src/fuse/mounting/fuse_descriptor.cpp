@@ -2,7 +2,6 @@
 #include "fuse/mounting/fuse_descriptor.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/poll_until.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
@@ -33,7 +33,7 @@ std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint) {
 
 bool has_ended(int descriptor) {
   pollfd poll_fd{.fd = descriptor, .events = POLLIN, .revents = 0};
-  return ::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0;
+  return poll_until({&poll_fd, 1}, PollClock::now()) && (poll_fd.revents & POLLERR) != 0;
 }
 
 std::string fault_of_fuse_descriptor(int descriptor) {

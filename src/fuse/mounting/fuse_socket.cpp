@@ -2,7 +2,6 @@
 #include "fuse/mounting/fuse_socket.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,6 +20,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor_message.h"
+#include "base/posix/poll_until.h"
 #include "base/process/resource_limits.h"
 #include "fuse/event_log.h"
 #include "fuse/mounting/fuse_descriptor.h"
@@ -225,7 +225,7 @@ HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connecti
     polls.reserve(connections.size() + 1);
     for (const Descriptor& each : connections) polls.push_back({each.get(), POLLIN, 0});
     if (listener != nullptr) polls.push_back({listener->get(), POLLIN, 0});
-    if (::poll(polls.data(), polls.size(), static_cast<int>(kLook.count())) <= 0) continue;
+    if (!poll_until(polls, deadline_after(kLook))) continue;
     std::vector<Descriptor> open;
     for (Descriptor& connection : connections) {
       const auto message = receive(socket, connection.get());

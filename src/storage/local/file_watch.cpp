@@ -2,7 +2,6 @@
 #include "storage/local/file_watch.h"
 
 #include <linux/magic.h>
-#include <poll.h>
 #include <sys/inotify.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/posix/poll_until.h"
 #include "base/process/process_state.h"
 
 namespace reshardfs {
@@ -191,8 +191,7 @@ void Watches::take(const inotify_event& event) {
 }
 
 void Watches::wait(std::chrono::milliseconds longest) const {
-  pollfd waited{.fd = inotify_, .events = POLLIN, .revents = 0};
-  ::poll(&waited, 1, static_cast<int>(longest.count()));
+  wait_readable(inotify_, deadline_after(longest));
 }
 
 }  // namespace
