@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/demo_process.h"
 
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -12,21 +10,18 @@
 #include "reshardfs/error.h"
 
 #include "base/process/child_end.h"
+#include "base/process/spawn.h"
 #include "cli/app.h"
 
 namespace reshardfs {
 
 int run_self(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  words.insert(words.begin(), "reshardfs");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  const int failed =
-      ::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
-  if (failed != 0) throw io_error("start reshardfs", "/proc/self/exe", failed);
-  const int status = wait_for_end(child, "wait for reshardfs", "/proc/self/exe");
+  constexpr const char* kSelf = "/proc/self/exe";
+  ProgramRun run{.program = kSelf, .words = {"reshardfs"}};
+  run.words.insert(run.words.end(), arguments.begin(), arguments.end());
+  const Spawned spawned = spawn(run);
+  if (spawned.error != 0) throw io_error("start reshardfs", kSelf, spawned.error);
+  const int status = wait_for_end(spawned.process, "wait for reshardfs", kSelf);
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitIo;
 }
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 
 #include <memory>
+#include <vector>
 
 #include "base/posix/descriptor.h"
 
@@ -29,5 +30,9 @@ class DirectoryStream {
 
   std::unique_ptr<DIR, Close> stream_;
 };
+
+/// The numbers of this process's descriptors, those that were open for a moment among them; empty
+/// if the system does not tell. @throws std::bad_alloc
+std::vector<int> open_descriptors();
 
 }  // namespace reshardfs

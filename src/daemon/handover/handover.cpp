@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/handover/handover.h"
 
-#include <poll.h>
-#include <spawn.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,37 +14,14 @@
 #include "base/json/json_value.h"
 #include "base/json/json_writer.h"
 #include "base/posix/descriptor_message.h"
+#include "base/posix/poll_until.h"
 #include "base/process/resource_limits.h"
+#include "base/process/spawn.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMostText = std::size_t{32} << 10;
-
-class SpawnAttributes {
- public:
-  SpawnAttributes() {
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawn_file_actions_init(&actions_);
-  }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-  ~SpawnAttributes() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-
-  /// Signals as a program finds them that a shell starts, but for those that are ignored.
-  void reset_signals() {
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
-  }
-
-  posix_spawnattr_t attributes_{};
-  posix_spawn_file_actions_t actions_{};
-};
 
 std::string text_of(const HandoverMessage& message) {
   JsonWriter json(kCompactJson);
@@ -103,8 +76,7 @@ bool HandoverSocket::send(const HandoverMessage& message,
 }
 
 std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds limit) const {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + limit;
+  const auto deadline = deadline_after(limit);
   for (;;) {
     if (auto got = receive_message(socket_.get(), kMostText)) {
       if (got->is_end) return std::nullopt;
@@ -118,44 +90,28 @@ std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds
       message.descriptors = std::move(got->descriptors);
       return message;
     }
-    int left = -1;
-    if (limit.count() >= 0) {
-      const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      if (time.count() <= 0) return std::nullopt;
-      left = static_cast<int>(time.count());
-    }
-    pollfd poll_fd{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    ::poll(&poll_fd, 1, left);
+    if (!wait_readable(socket_.get(), deadline)) return std::nullopt;
   }
 }
 
 pid_t start_successor(const ProgramStart& start, const Descriptor& socket) {
-  // The new process gets no other descriptor of this one, even if a library forgot to mark one
-  // close-on-exec.
   constexpr int kSocket = STDERR_FILENO + 1;
-  const std::string number = std::to_string(kSocket);
   std::vector<std::string> words{start.program.string()};
   words.insert(words.end(), start.words.begin(), start.words.end());
   // Behind the command, where no "--" is before it.
-  words.insert(words.begin() + 2, {kTakeOverOption, number});
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  SpawnAttributes spawn;
-  spawn.reset_signals();
-  ::posix_spawn_file_actions_adddup2(&spawn.actions_, socket.get(), kSocket);
-  ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions_, kSocket + 1);
-  ::posix_spawn_file_actions_addchdir_np(&spawn.actions_, start.directory.c_str());
-  pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, start.program.c_str(), &spawn.actions_, &spawn.attributes_,
-                                  argv.data(), environ);
-  if (error != 0) {
+  words.insert(words.begin() + 2, {kTakeOverOption, std::to_string(kSocket)});
+  // Signals are as a program finds them that a shell starts, but for those that are ignored.
+  const Spawned spawned = spawn({.program = start.program.string(),
+                                 .words = std::move(words),
+                                 .directory = start.directory,
+                                 .descriptors = {{socket.get(), kSocket}},
+                                 .closes_others = true,
+                                 .unblocks_signals = true});
+  if (spawned.error != 0) {
     throw io_error("start it in " + printable(start.directory.string()), start.program.string(),
-                   error);
+                   spawned.error);
   }
-  return pid;
+  return spawned.process;
 }
 
 std::string version_conflict(const HandoverMessage& hello) {

@@ -2,12 +2,10 @@
 #include "daemon/status/bounded_task.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -19,6 +17,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/posix/directory_stream.h"
+#include "base/posix/poll_until.h"
 #include "base/posix/read_write.h"
 #include "base/process/resource_limits.h"
 
@@ -28,7 +28,7 @@ namespace {
 /// Closes all descriptors of the parent: the task may never end, and a reader of the parent's
 /// output, or a process that waits for its lock, waits until the last descriptor is closed.
 /// @return `pipe` under its new number.
-int keep_only(int pipe) noexcept {
+int keep_only(int pipe) {
   constexpr int kOwn = STDERR_FILENO + 1;
   const int null = ::open("/dev/null", O_RDWR);
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
@@ -39,7 +39,9 @@ int keep_only(int pipe) noexcept {
     }
   }
   if (pipe != kOwn) ::dup2(pipe, kOwn);
-  ::closefrom(kOwn + 1);
+  for (const int number : open_descriptors()) {
+    if (number > kOwn) ::close(number);
+  }
   return kOwn;
 }
 
@@ -49,9 +51,9 @@ int keep_only(int pipe) noexcept {
   // It outlives neither its parent, if the kernel can end it, nor holds the parent's terminal.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setsid();
-  pipe = keep_only(pipe);
   TaskResult result;
   try {
+    pipe = keep_only(pipe);
     result = work();
   } catch (const Error& error) {
     result.error = error.os_error() != 0 ? error.os_error() : EIO;
@@ -65,20 +67,11 @@ int keep_only(int pipe) noexcept {
   ::_exit(told ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-int milliseconds_until(BoundedTask::Clock::time_point deadline) {
-  const auto left =
-      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - BoundedTask::Clock::now());
-  return static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
-}
-
 /// Adds all that comes until the other end is closed. @return false if that takes too long.
 bool read_all(int pipe, BoundedTask::Clock::time_point deadline, std::string& bytes) {
   std::array<char, 4096> buffer{};
   for (;;) {
-    pollfd poll_fd{.fd = pipe, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&poll_fd, 1, milliseconds_until(deadline));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
+    if (!wait_readable(pipe, deadline)) return false;
     const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return true;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/fusermount.h"
 
-#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/posix/descriptor.h"
 #include "base/posix/read_write.h"
 #include "base/process/child_end.h"
+#include "base/process/spawn.h"
 
 namespace reshardfs {
 namespace {
@@ -18,21 +18,15 @@ namespace {
 constexpr const char* kProgram = "fusermount3";
 
 /// @throws Error kIo
-pid_t spawn(const std::vector<std::string>& arguments, int standard_error) {
-  std::vector<char*> argv{const_cast<char*>(kProgram)};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, standard_error, STDERR_FILENO);
-  pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, kProgram, &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    throw io_error("run it", kProgram, error).hint("install the package fuse3");
+pid_t start(const std::vector<std::string>& arguments, int standard_error) {
+  ProgramRun run{
+      .program = kProgram, .words = {kProgram}, .descriptors = {{standard_error, STDERR_FILENO}}};
+  run.words.insert(run.words.end(), arguments.begin(), arguments.end());
+  const Spawned spawned = spawn(run);
+  if (spawned.error != 0) {
+    throw io_error("run it", kProgram, spawned.error).hint("install the package fuse3");
   }
-  return pid;
+  return spawned.process;
 }
 
 int exit_code_of(pid_t pid) {
@@ -44,7 +38,7 @@ int exit_code_of(pid_t pid) {
 
 CommandResult run_fusermount(const std::vector<std::string>& arguments) {
   Pipe standard_error;
-  const pid_t pid = spawn(arguments, standard_error.writer.get());
+  const pid_t pid = start(arguments, standard_error.writer.get());
   standard_error.writer = Descriptor();
   CommandResult result;
   static_cast<void>(read_to_end(standard_error.reader.get(), result.messages));

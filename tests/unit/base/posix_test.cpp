@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -119,6 +120,13 @@ TEST(DirectoryStream, HasAllNamesButTheDots) {
   EXPECT_FALSE(DirectoryStream(Descriptor()));
   EXPECT_FALSE(DirectoryStream(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC))));
   EXPECT_EQ(errno, ENOTDIR);
+}
+
+TEST(OpenDescriptors, AreThoseOfThisProcess) {
+  const Descriptor one(::open("/", O_PATH | O_CLOEXEC));
+  const std::vector<int> all = open_descriptors();
+  EXPECT_EQ(std::count(all.begin(), all.end(), one.get()), 1);
+  EXPECT_EQ(std::count(all.begin(), all.end(), STDERR_FILENO), 1);
 }
 
 TEST(FileLock, IsSharedOrExclusive) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reshardfs {
+
+/// How another program is started.
+struct ProgramRun {
+  std::string program;                ///< a path; without a slash, it is looked for in PATH
+  std::vector<std::string> words;     ///< its arguments, the first of which is its name
+  std::filesystem::path directory{};  ///< where it begins; empty: where this process is
+  /// This process's descriptors, and which numbers they have in the program: one after the other,
+  /// as dup2(2) has it.
+  std::vector<std::pair<int, int>> descriptors{};
+  /// It gets no others but the standard streams, even if a library forgot to mark one
+  /// close-on-exec.
+  bool closes_others = false;
+  /// It blocks no signals, whatever this thread does.
+  bool unblocks_signals = false;
+};
+
+struct Spawned {
+  pid_t process = -1;
+  int error = 0;  ///< why it was not started: that of the step that has failed
+};
+
+/// Starts a program. It ignores the signals that this process ignores. No handlers of fork(2) run,
+/// and memory is not copied, so that a process with many threads and much memory may call it.
+/// @throws std::bad_alloc
+Spawned spawn(const ProgramRun& run);
+
+}  // namespace reshardfs
