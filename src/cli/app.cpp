@@ -34,7 +34,7 @@
 #include "cli/words/shared_words.h"
 #include "daemon/process/log.h"
 #include "daemon/process/process_start.h"
-#include "daemon/process/started_program.h"
+#include "daemon/started_program.h"
 
 namespace reshardfs {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/rank_format.h"
 #include "base/rank_json.h"
 #include "base/text/text.h"
@@ -19,7 +20,6 @@
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
-#include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/local/linkless_tree.h"

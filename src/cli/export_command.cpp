@@ -16,6 +16,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/process/stop_signals.h"
 #include "base/text/url_path.h"
 #include "cli/app.h"
@@ -31,7 +32,6 @@
 #include "export/folder_target.h"
 #include "export/planned_files.h"
 #include "export/single_file.h"
-#include "fuse/event_log.h"
 #include "report/text/text.h"
 #include "storage/location.h"
 #include "view/view.h"

@@ -15,6 +15,7 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
+#include "base/process/event_log.h"
 #include "base/text/equal_reasons.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
@@ -37,7 +38,6 @@
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
-#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
 #include "report/text/completeness_json.h"

@@ -8,7 +8,7 @@
 #include "cli/app.h"
 #include "daemon/process/process_end.h"
 #include "daemon/process/process_start.h"
-#include "daemon/process/started_program.h"
+#include "daemon/started_program.h"
 
 int main(int argc, char** argv) {
   reshardfs::occupy_standard_streams();

@@ -11,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "base/text/utf8.h"
@@ -22,7 +23,6 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
-#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/source/source_table.h"
 #include "report/text/form_picture.h"

@@ -15,6 +15,7 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/text/url_path.h"
 #include "checkpoint/series/step.h"
 #include "cli/words/conversion_words.h"
@@ -23,7 +24,6 @@
 #include "daemon/mount_tree.h"
 #include "daemon/outage.h"
 #include "daemon/status/bounded_task.h"
-#include "fuse/event_log.h"
 #include "fuse/mounting/mountpoint.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"

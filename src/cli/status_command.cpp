@@ -16,7 +16,6 @@
 #include "base/text/shell_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "daemon/status/mount_ready.h"
 #include "daemon/status/mount_status.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"

@@ -12,7 +12,6 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "daemon/status/mount_status.h"
-#include "fuse/mounting/surviving_mount.h"
 #include "fuse/mounting/unmount.h"
 
 namespace reshardfs {

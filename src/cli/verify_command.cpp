@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/rank_format.h"
 #include "base/rank_json.h"
 #include "base/text/name_groups.h"
@@ -21,7 +22,6 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/option_words.h"
-#include "fuse/event_log.h"
 #include "report/text/completeness_json.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"

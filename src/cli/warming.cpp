@@ -22,7 +22,7 @@
 #include "base/text/text.h"
 #include "cli/app.h"
 #include "cli/progress_display.h"
-#include "daemon/warming/warm_files.h"
+#include "daemon/warm_files.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "daemon/handover/handover_options.h"
 #include "daemon/handover/takeover.h"
-#include "daemon/keeping/keeper.h"
 #include "daemon/serve.h"
 
 namespace reshardfs {

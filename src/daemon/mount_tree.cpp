@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/open_file_limit.h"
+#include "base/process/event_log.h"
 #include "base/process/free_memory.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
@@ -18,7 +19,6 @@
 #include "conversion/strategy_input.h"
 #include "daemon/complete_steps.h"
 #include "daemon/open_conversion.h"
-#include "fuse/event_log.h"
 #include "view/view.h"
 
 namespace reshardfs {

@@ -11,7 +11,7 @@
 #include "reshardfs/conversion.h"
 
 #include "daemon/handover/takeover.h"
-#include "fuse/mount_options.h"
+#include "fuse/mounting/mount_options.h"
 #include "vfs/tree_versions.h"
 
 namespace reshardfs {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "daemon/handover/handover_options.h"
-#include "fuse/mount_options.h"
+#include "fuse/mounting/mount_options.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "fuse/mount_options.h"
+#include "fuse/mounting/mount_options.h"
 #include "vfs/tree.h"
 
 namespace reshardfs {

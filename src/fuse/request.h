@@ -7,12 +7,20 @@
 #include <optional>
 #include <utility>
 
-#include "fuse/asker.h"
-#include "fuse/errno_mapping.h"
+#include "reshardfs/error.h"
+
 #include "fuse/libfuse.h"
+#include "fuse/queue/asker.h"
 #include "fuse/served_tree.h"
 
 namespace reshardfs {
+
+/// What a program that uses the mount gets in errno: always positive. Of the operating system's
+/// own numbers only those are passed on that tell the program something about its request.
+int errno_of(const Error& error) noexcept;
+
+/// The same for the exception being handled. Call this in a catch block.
+int errno_of_current_exception() noexcept;
 
 using TreePtr = std::shared_ptr<const Tree>;
 

@@ -6,7 +6,7 @@
 #include "base/process/failure_log.h"
 #include "fuse/buffer_pool.h"
 #include "fuse/channel.h"
-#include "fuse/mount_options.h"
+#include "fuse/mounting/mount_options.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/open_file.h"
 #include "fuse/opening_table.h"

@@ -17,14 +17,12 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
-#include "fuse/event_log.h"
+#include "base/process/event_log.h"
 #include "fuse/mounting/captured_stderr.h"
 #include "fuse/mounting/fuse_descriptor.h"
-#include "fuse/mounting/fusermount.h"
-#include "fuse/mounting/mount_answers.h"
-#include "fuse/mounting/mount_place.h"
-#include "fuse/mounting/mount_words.h"
+#include "fuse/mounting/mount_options.h"
 #include "fuse/mounting/mountpoint.h"
+#include "fuse/mounting/unmount.h"
 #include "fuse/operations.h"
 
 namespace reshardfs {

@@ -5,8 +5,8 @@
 
 #include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
-#include "fuse/mount_options.h"
-#include "fuse/mounting/unmount_notice.h"
+#include "fuse/mounting/mount_options.h"
+#include "fuse/mounting/unmount.h"
 #include "fuse/served_tree.h"
 
 namespace reshardfs {

@@ -19,7 +19,6 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/mount_table.h"
-#include "fuse/mounting/fusermount.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/unmount.h"
 #include "test_mount.h"

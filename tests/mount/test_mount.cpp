@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #include "base/posix/mount_table.h"
-#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/unmount.h"
 
 namespace reshardfs::testing_mount {
 

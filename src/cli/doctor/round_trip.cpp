@@ -15,7 +15,7 @@
 #include "cli/demo_process.h"
 #include "format/ckpt/ckpt.h"
 #include "fuse/mounting/captured_stderr.h"
-#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/unmount.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/handover/mounted_tree.h"
+#include "base/posix/descriptor.h"
+#include "daemon/handover/handover_state.h"
 #include "fuse/kernel_caches.h"
 
 namespace reshardfs {
@@ -59,6 +60,25 @@ struct HandoverOptions {
   /// The same, after this process's reads have ended or been abandoned. Need not return. Signals
   /// that have come since are in the pipe; without this they are passed on to the other process.
   std::function<void(const WakePipe&)> after_hand_over{};
+};
+
+/// Keeps a mount's descriptors, so that the mount outlives the process that serves it.
+class MountKeeper {
+ public:
+  MountKeeper() = default;
+  MountKeeper(const MountKeeper&) = delete;
+  MountKeeper& operator=(const MountKeeper&) = delete;
+  virtual ~MountKeeper() = default;
+
+  /// From now on the mount survives this process.
+  /// @param requests, state as in MountDescriptors.
+  virtual void keep(int fuse, int requests, int state) noexcept = 0;
+  /// Closes the kept descriptors, so that the mount ends with this process.
+  virtual void release() noexcept = 0;
+  /// The keeper's connection that comes with a mount which was taken over.
+  virtual void take_connection(Descriptor /*connection*/) noexcept {}
+  /// The connection to the keeper, for the process that takes over the mount; -1: none is needed.
+  virtual int connection() const noexcept { return -1; }
 };
 
 }  // namespace reshardfs

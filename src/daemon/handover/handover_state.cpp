@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state is one JSON object, which is read as a stream: its members come in the order in which
-// they are written. Members that this program does not know are passed over.
 #include "daemon/handover/handover_state.h"
 
 #include <algorithm>

@@ -8,11 +8,29 @@
 
 #include "base/posix/mount_table.h"
 #include "base/process/mount_record.h"
-#include "daemon/handover/mounted_tree.h"
 #include "fuse/channel.h"
 #include "fuse/kernel_caches.h"
+#include "storage/inputs.h"
 
 namespace reshardfs {
+
+struct MountedTree {
+  std::uint64_t version = 0;
+  /// What tells its contents from others'; empty: that is not known.
+  std::string subject{};
+  /// The command line that shows it, without the program's name and with nothing left to be looked
+  /// up in a configuration file.
+  std::vector<std::string> words{};
+  std::string
+      source{};  ///< where its path led when it was opened; links in it may have changed since
+  std::string step{};  ///< the step that was opened, even if there is a newer one now; empty: none
+  /// Of the source's runs and models the one that is shown, see ConversionOptions::src_prefix;
+  /// empty: there is nothing to choose, or that is not known.
+  std::string series{};
+  /// Small files that were read beside the tensors, so that the tree can be shown again after they
+  /// have changed.
+  std::vector<SavedInput> inputs{};
+};
 
 /// The versions of the hand-over (HandoverState, and the messages of handover.h) that this program
 /// takes; it gives the newest. A higher number is for what older programs would misunderstand:

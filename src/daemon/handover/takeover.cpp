@@ -14,7 +14,7 @@
 
 #include "base/version.h"
 #include "daemon/process/caller.h"
-#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/unmount.h"
 
 namespace reshardfs {
 namespace {

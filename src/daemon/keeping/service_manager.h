@@ -8,7 +8,7 @@
 #include <string>
 
 #include "daemon/handover/handover.h"
-#include "daemon/keeping/keeper.h"
+#include "daemon/handover/handover_options.h"
 
 namespace reshardfs {
 

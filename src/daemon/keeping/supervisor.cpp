@@ -24,15 +24,15 @@
 #include "base/posix/descriptor_message.h"
 #include "base/posix/mount_table.h"
 #include "base/posix/poll_until.h"
+#include "base/process/event_log.h"
 #include "base/process/resource_limits.h"
 #include "daemon/handover/handover.h"
 #include "daemon/handover/memory_record.h"
 #include "daemon/process/caller.h"
 #include "daemon/process/other_process.h"
 #include "daemon/process/signal_guard.h"
-#include "fuse/event_log.h"
 #include "fuse/mounting/fuse_descriptor.h"
-#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/unmount.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {

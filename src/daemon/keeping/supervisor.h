@@ -7,7 +7,6 @@
 #include <string>
 
 #include "daemon/handover/handover_options.h"
-#include "daemon/keeping/keeper.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {

@@ -22,12 +22,12 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/event_log.h"
 #include "base/process/failure_log.h"
 #include "base/process/fault_report.h"
 #include "base/process/mount_name.h"
 #include "daemon/process/journal.h"
 #include "daemon/process/log_line.h"
-#include "fuse/event_log.h"
 
 namespace reshardfs {
 namespace {

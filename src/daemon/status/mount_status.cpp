@@ -1,19 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/status/mount_status.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
+#include "base/posix/read_write.h"
 #include "daemon/status/bounded_task.h"
-#include "daemon/status/control_file.h"
 #include "daemon/status/metrics_union.h"
 
 namespace reshardfs {
+namespace {
+
+/// More than any mount has to say; what calls itself one may have no end.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+
+/// Another file system mounted under this name may contain links or a pipe.
+/// @return none, with errno, if it cannot be opened.
+Descriptor open_control_file(const std::filesystem::path& mountpoint, const char* name) {
+  // O_PATH: to open a directory for reading would be a request that a mount's source has to answer.
+  const Descriptor directory =
+      open_in(AT_FDCWD, (mountpoint / ".reshardfs").c_str(), O_PATH | O_DIRECTORY);
+  return directory ? open_in(directory.get(), name, O_RDONLY) : Descriptor();
+}
+
+TaskResult read_once(const std::filesystem::path& mountpoint, const char* name) {
+  const Descriptor file = open_control_file(mountpoint, name);
+  if (!file) return {errno, ""};
+  TaskResult result;
+  result.error = read_to_end(file.get(), result.text, kMostBytes + 1);
+  if (result.text.size() > kMostBytes) result = {EFBIG, ""};
+  return result;
+}
+
+}  // namespace
+
+TaskResult read_control_file(const std::filesystem::path& mountpoint, const char* name) {
+  constexpr int kMostTries = 10;
+  TaskResult result = read_once(mountpoint, name);
+  // What was opened of a process that has crashed since is not of the one that goes on.
+  for (int tries = 1; result.error == ESTALE && tries < kMostTries; ++tries) {
+    result = read_once(mountpoint, name);
+  }
+  return result;
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kReadyPatience{2000};
+
+/// As the file of a ready mount says it.
+constexpr const char* kReady = "ready\n";
+
+TaskResult ask(const std::string& path) {
+  // A file in a directory that is not a mount is no answer.
+  struct statfs statfs {};
+  if (::statfs(path.c_str(), &statfs) != 0) return {errno, ""};
+  if (statfs.f_type != FUSE_SUPER_MAGIC) return {ENODEV, ""};
+  TaskResult result = read_control_file(path, "ready");
+  // A mount of something else, or a directory in one.
+  if (result.error == ENOENT || result.error == ENOTDIR) result.error = ENODEV;
+  return result;
+}
+
+std::string reason(int error) {
+  switch (error) {
+    case ENODEV:
+      return "no checkpoint is mounted here";
+    case ENOTCONN:
+    case ECONNABORTED:
+      return "the process of the mount has ended";
+    default:
+      return std::strerror(error);
+  }
+}
+
+std::string first_line(const std::string& text) {
+  return printable(text.substr(0, text.find('\n')));
+}
+
+}  // namespace
+
+Readiness mount_readiness(const std::string& path) {
+  BoundedTask task([&path] { return ask(path); });
+  const auto result = task.wait_until(BoundedTask::Clock::now() + kReadyPatience);
+  if (!result) return {false, "it does not answer"};
+  if (result->error != 0) return {false, reason(result->error)};
+  if (result->text != kReady) return {false, first_line(result->text)};
+  return {true, ""};
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;

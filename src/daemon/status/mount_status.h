@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
+/// What a mount tells of itself, and whether it answers.
 #pragma once
 
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/posix/mount_table.h"
+#include "daemon/status/bounded_task.h"
 
 namespace reshardfs {
+
+/// All of .reshardfs/NAME of a mount, or the error number that keeps it from being read. Waits for
+/// as long as the mount does not answer, so it is work for a BoundedTask. Anything may be mounted
+/// there: links are not followed, and what does not end is EFBIG.
+TaskResult read_control_file(const std::filesystem::path& mountpoint, const char* name);
+
+struct Readiness {
+  bool ready = false;
+  std::string why;  ///< it is not; empty if it is
+};
+
+/// Whether the mount at `path` answers, and finds its source as it was when it was mounted. Looks
+/// at the mount alone, so that it can be asked from a container that sees neither its process nor
+/// how it was mounted. Takes no longer than some 2 s.
+/// @throws Error kIo if no process can be started.
+Readiness mount_readiness(const std::string& path);
 
 enum class MountState : std::uint8_t {
   kLive,

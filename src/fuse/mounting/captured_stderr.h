@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+/// What libfuse and fusermount3 say when they refuse a mount, and the errors that become of it.
 #pragma once
 
 #include <optional>
 #include <string>
+
+#include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
 
@@ -28,5 +31,11 @@ class CapturedStderr {
   const Descriptor text_;             ///< a file in memory, because writing to a pipe may block
   std::optional<Descriptor> former_;  ///< standard error as it was; none: nothing is captured
 };
+
+/// @param told libfuse's message about unknown mount options.
+Error unknown_mount_option(const std::string& told);
+
+/// @param told the messages of libfuse and fusermount3; may be empty.
+Error cannot_mount(const std::string& told);
 
 }  // namespace reshardfs

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/mountpoint.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/file_lock.h"
 #include "base/posix/mount_table.h"
 #include "base/text/shell_text.h"
 #include "base/text/url_path.h"
@@ -127,6 +130,54 @@ fs::path real_mountpoint(const fs::path& mountpoint) {
   fs::path real = fs::canonical(mountpoint, error);
   if (error) throw io_error("look at the mount point", mountpoint, error.value());
   return real;
+}
+
+namespace {
+
+int open_directory(const std::filesystem::path& mountpoint) {
+  if (fuse_descriptor(mountpoint)) return -1;
+  return ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+}  // namespace
+
+MountPlace::MountPlace(const std::filesystem::path& mountpoint)
+    : directory_(open_directory(mountpoint)) {
+  // A directory that can be mounted on but not opened (mode 0311) is rare, and is not locked.
+  if (directory_.get() < 0) return;
+  if (try_lock(directory_.get()) != LockState::kHeldElsewhere) return;
+  throw Error(ErrorKind::kUsage, "another process is mounting here right now")
+      .in_file(mountpoint)
+      .hint("mount once, or at another directory");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The kernel follows as many.
+constexpr int kMostLinks = 40;
+
+/// "/mnt/a/" and "/mnt/a" are one place.
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
+}
+
+}  // namespace
+
+bool leads_to_mount(const fs::path& path, const fs::path& mountpoint) {
+  if (fuse_descriptor(mountpoint)) return true;
+  std::error_code failed;
+  fs::path place = without_slash(fs::absolute(path, failed).lexically_normal());
+  for (int links = 0; !failed && links < kMostLinks; ++links) {
+    const fs::path parent = fs::canonical(place.parent_path(), failed);
+    if (failed) return false;
+    place = parent / place.filename();
+    if (place == mountpoint) return true;
+    const fs::path target = fs::read_symlink(place, failed);
+    if (!failed) place = without_slash((parent / target).lexically_normal());
+  }
+  return false;
 }
 
 }  // namespace reshardfs

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/// Mount points: what may be one, and which paths lead to one.
 #pragma once
 
 #include <filesystem>
+
+#include "base/posix/descriptor.h"
 
 namespace reshardfs {
 
@@ -19,5 +22,27 @@ void check_mountpoint(const std::filesystem::path& mountpoint, const std::filesy
 /// returned unchanged.
 /// @throws Error kIo.
 std::filesystem::path real_mountpoint(const std::filesystem::path& mountpoint);
+
+/// A lock on the mount point, held from before the check that it is empty until something is
+/// mounted there. If several processes mount at one place at the same moment, one succeeds, and the
+/// others get an error instead of covering its mount.
+class MountPlace {
+ public:
+  /// @param mountpoint without symbolic links; /dev/fd/N is not locked.
+  /// @throws Error kUsage if another process has the lock.
+  explicit MountPlace(const std::filesystem::path& mountpoint);
+  MountPlace(const MountPlace&) = delete;
+  MountPlace& operator=(const MountPlace&) = delete;
+  /// Releases the lock.
+  ~MountPlace() = default;
+
+ private:
+  Descriptor directory_;
+};
+
+/// Whether a path leads to a mount point, also through symbolic links. Does not access the mounted
+/// file system, because this would be a request to the process that serves it.
+/// @param mountpoint absolute and without symbolic links, or /dev/fd/N as it was given.
+bool leads_to_mount(const std::filesystem::path& path, const std::filesystem::path& mountpoint);
 
 }  // namespace reshardfs

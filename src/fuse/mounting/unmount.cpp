@@ -1,24 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/unmount.h"
 
+#include <sys/inotify.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <exception>
 #include <optional>
+#include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "reshardfs/error.h"
 
+#include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
+#include "base/posix/read_write.h"
+#include "base/process/child_end.h"
+#include "base/process/spawn.h"
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
+#include "base/text/numbers.h"
 #include "base/text/shell_text.h"
-#include "fuse/mounting/fusermount.h"
 
 namespace reshardfs {
+namespace {
+
+constexpr const char* kProgram = "fusermount3";
+
+/// @throws Error kIo
+pid_t start(const std::vector<std::string>& arguments, int standard_error) {
+  ProgramRun run{
+      .program = kProgram, .words = {kProgram}, .descriptors = {{standard_error, STDERR_FILENO}}};
+  run.words.insert(run.words.end(), arguments.begin(), arguments.end());
+  const Spawned spawned = spawn(run);
+  if (spawned.error != 0) {
+    throw io_error("run it", kProgram, spawned.error).hint("install the package fuse3");
+  }
+  return spawned.process;
+}
+
+int exit_code_of(pid_t pid) {
+  const int status = wait_for_end(pid, "wait for it", kProgram);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+CommandResult run_fusermount(const std::vector<std::string>& arguments) {
+  Pipe standard_error;
+  const pid_t pid = start(arguments, standard_error.writer.get());
+  standard_error.writer = Descriptor();
+  CommandResult result;
+  static_cast<void>(read_to_end(standard_error.reader.get(), result.messages));
+  result.exit_code = exit_code_of(pid);
+  return result;
+}
+
+bool detach_mount(const std::filesystem::path& mountpoint) {
+  if (::umount2(mountpoint.c_str(), MNT_DETACH) == 0) return true;
+  return run_fusermount({"-u", "-z", "--", mountpoint}).exit_code == 0;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,6 +151,91 @@ MountEntry unmount(const fs::path& mountpoint) {
   }
   wait_until_gone(*mount);
   return *mount;
+}
+
+UnmountNotice::UnmountNotice(const std::filesystem::path& mountpoint) noexcept
+    : watcher_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+  // An event must be named, and this one never comes; that of unmounting always does.
+  watches_ = watcher_.get() >= 0 && ::inotify_add_watch(watcher_.get(), mountpoint.c_str(),
+                                                        IN_DELETE_SELF | IN_ONLYDIR) >= 0;
+}
+
+bool UnmountNotice::came() noexcept {
+  // Events of a directory itself have no name.
+  inotify_event event{};
+  while (watches_ && !came_ && ::read(watcher_.get(), &event, sizeof event) == sizeof event) {
+    came_ = (event.mask & IN_UNMOUNT) != 0;
+  }
+  return came_;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A device number is free for the next mount as soon as the last place of one is gone.
+bool is_same(const MountEntry& entry, const MountEntry& unmounted) {
+  return entry.device == unmounted.device && is_reshardfs(entry) &&
+         entry.source == unmounted.source && entry.id != unmounted.id;
+}
+
+std::optional<MountEntry> find_in(const fs::path& process, const MountEntry& unmounted) {
+  for (MountEntry& entry : parse_mount_table(text_of_file(process / "mountinfo"))) {
+    if (is_same(entry, unmounted)) return std::move(entry);
+  }
+  return {};
+}
+
+std::optional<pid_t> process_number(const fs::path& directory) {
+  return parse_number<pid_t>(directory.filename().native());
+}
+
+/// One process of each mount namespace is looked at.
+std::optional<SurvivingMount> find_elsewhere(const MountEntry& unmounted) {
+  std::set<fs::path> seen;
+  std::error_code failed;
+  seen.insert(fs::read_symlink("/proc/self/ns/mnt", failed));
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto number = process_number(entry.path());
+    if (!number) continue;
+    const fs::path space = fs::read_symlink(entry.path() / "ns" / "mnt", failed);
+    if (failed || !seen.insert(space).second) continue;
+    const auto found = find_in(entry.path(), unmounted);
+    if (!found) continue;
+    const fs::path below_root = fs::path(found->mountpoint).relative_path();
+    return SurvivingMount{found->mountpoint, *number, first_line_of(entry.path() / "comm"),
+                          entry.path() / "root" / below_root};
+  }
+  return {};
+}
+
+/// The kernel lists what every mount that is somewhere has.
+bool has_device(const MountEntry& mount) {
+  std::error_code failed;
+  return fs::exists("/sys/class/bdi/" + mount.device, failed) && !failed;
+}
+
+}  // namespace
+
+std::optional<SurvivingMount> surviving_mount(const MountEntry& unmounted) noexcept {
+  try {
+    std::error_code failed;
+    const bool lists_devices = fs::is_directory("/sys/class/bdi", failed);
+    if (lists_devices && !has_device(unmounted)) return {};
+    if (const auto here = find_in("/proc/self", unmounted)) {
+      return SurvivingMount{here->mountpoint, 0, "", here->mountpoint};
+    }
+    if (auto elsewhere = find_elsewhere(unmounted)) return elsewhere;
+    // The device may be another mount's by now, which is here then.
+    const std::vector<MountEntry> now = parse_mount_table(text_of_file("/proc/self/mountinfo"));
+    const bool reused = std::any_of(now.begin(), now.end(), [&](const MountEntry& entry) {
+      return entry.device == unmounted.device;
+    });
+    if (lists_devices && !reused && has_device(unmounted)) return SurvivingMount{};
+  } catch (const std::exception&) {
+    // It is unmounted here, which was the task.
+  }
+  return {};
 }
 
 }  // namespace reshardfs

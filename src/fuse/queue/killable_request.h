@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "fuse/asker.h"
 #include "fuse/libfuse.h"
+#include "fuse/queue/asker.h"
 
 namespace reshardfs {
 

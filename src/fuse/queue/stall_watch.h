@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "fuse/asker.h"
+#include "fuse/queue/asker.h"
 
 namespace reshardfs {
 

@@ -12,7 +12,7 @@
 #include "reshardfs/strategy.h"
 
 #include "cli/app.h"
-#include "daemon/process/started_program.h"
+#include "daemon/started_program.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/asker.h"
+#include "fuse/queue/asker.h"
 
 #include <unistd.h>
 

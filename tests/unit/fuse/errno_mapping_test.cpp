@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/errno_mapping.h"
-
 #include <cerrno>
 #include <map>
 #include <new>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
+
+#include "fuse/request.h"
 
 namespace reshardfs {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/mount_words.h"
-
 #include <gtest/gtest.h>
 
 #include "reshardfs/error.h"
+
+#include "fuse/mounting/mount_options.h"
 
 namespace reshardfs {
 namespace {

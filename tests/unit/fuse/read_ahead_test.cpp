@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/read_ahead.h"
-
 #include <gtest/gtest.h>
+
+#include "fuse/mounting/mount_options.h"
 
 namespace reshardfs {
 namespace {

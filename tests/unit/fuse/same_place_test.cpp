@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/same_place.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "fuse/mounting/mountpoint.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mounting/mount_words.h"
+#include "fuse/mounting/mount_options.h"
+
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <array>
 
 #include "reshardfs/error.h"
+
+#include "base/text/url_path.h"
+#include "storage/local/file_system_type.h"
 
 namespace reshardfs {
 namespace {
@@ -43,6 +48,20 @@ std::string mount_words(const MountOptions& options) {
   }
   const std::string source = options.source_name.empty() ? "reshardfs" : options.source_name;
   return words + std::string(kAlways) + ",fsname=" + escape_option_value(source);
+}
+
+namespace {
+
+constexpr unsigned kLocalKib = 1024;
+constexpr unsigned kRemoteKib = 4096;
+
+}  // namespace
+
+unsigned read_ahead_for(const std::filesystem::path& source) noexcept {
+  if (is_url(source)) return kRemoteKib;
+  struct statfs info {};
+  if (::statfs(source.c_str(), &info) != 0) return kLocalKib;
+  return is_remote_type(type_of(info)) ? kRemoteKib : kLocalKib;
 }
 
 }  // namespace reshardfs

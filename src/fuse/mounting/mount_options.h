@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// The options of a mount.
 #pragma once
 
 #include <sys/types.h>
@@ -6,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reshardfs {
@@ -38,5 +40,20 @@ struct MountOptions {
   /// are then detected only when a file is opened and, with a line in the log, when it is closed.
   bool passthrough = false;
 };
+
+/// A value for a list of mount options: `\` and `,` mean something there.
+std::string escape_option_value(std::string_view value);
+
+/// The words after -o: the caller's own, then those that are always set, so that these win.
+/// @throws Error kUsage if a word contradicts them.
+std::string mount_words(const MountOptions& options);
+
+/// How far the kernel should read ahead in a mount, in KiB.
+///
+/// 1024 for fast sources, so that the bytes which a reader copies out of the page cache are still
+/// in the processor's caches. 4096 for sources on a network or a FUSE file system: four requests of
+/// 1 MiB are in progress together, which halves the time if each of them waits.
+/// @param source counts as fast if it cannot be examined.
+unsigned read_ahead_for(const std::filesystem::path& source) noexcept;
 
 }  // namespace reshardfs

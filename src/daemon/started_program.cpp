@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/process/started_program.h"
+#include "daemon/started_program.h"
 
 #include <unistd.h>
 
