@@ -9,8 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/child_end.h"
-#include "base/process/spawn.h"
+#include "base/process/child_process.h"
 #include "cli/app.h"
 
 namespace reshardfs {

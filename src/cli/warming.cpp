@@ -16,7 +16,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/child_end.h"
+#include "base/process/child_process.h"
 #include "base/process/progress.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"

@@ -64,6 +64,9 @@ class StepTree final : public TreeSource {
   static constexpr std::size_t kMostIdle = 16;
   static constexpr std::chrono::minutes kIdleFor{60};
 
+  /// The link to the newest step.
+  static constexpr const char* kLatest = "latest";
+
   /// Lists the steps. @throws Error as list() does.
   explicit StepTree(Callbacks callbacks);
   /// Where another process has stopped.
@@ -110,6 +113,12 @@ class StepTree final : public TreeSource {
 
   using TreePtr = std::shared_ptr<const Tree>;
 
+  // Numbers for openings: of a step's files, and of listings in it.
+  static std::uint64_t number_of_files(BranchNumber branch) noexcept { return branch; }
+  static std::uint64_t number_of_listings(BranchNumber branch) noexcept {
+    return std::uint64_t{1} << 32 | branch;
+  }
+
   bool look();
   void look_into_known();
   std::set<std::string> open_steps() const;
@@ -129,8 +138,8 @@ class StepTree final : public TreeSource {
   Opened open_step(BranchNumber branch, const std::string& name) const;
   TreePtr pending_step(BranchNumber branch, const std::string& name, std::int64_t changed_ns) const;
   TreeBuilder begin_trunk(std::int64_t changed_ns, const std::string& newest) const;
-  // With steps_mutex_ held. Callbacks may also run with it, because no other thread uses the tree
-  // yet.
+  // In saved_steps.cpp, with steps_mutex_ held. Callbacks may also run with it, because no other
+  // thread uses the tree yet.
   void adopt(const SavedSteps& saved, const CountOpenings& count, bool open_all);
   Step again(const SavedSteps::Step& saved) const;
   bool open_again(const SavedSteps::Step& saved, Step& step, bool in_use) const;

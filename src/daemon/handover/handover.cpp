@@ -15,8 +15,8 @@
 #include "base/json/json_writer.h"
 #include "base/posix/descriptor_message.h"
 #include "base/posix/poll_until.h"
+#include "base/process/child_process.h"
 #include "base/process/resource_limits.h"
-#include "base/process/spawn.h"
 
 namespace reshardfs {
 namespace {

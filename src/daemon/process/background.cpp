@@ -23,7 +23,7 @@
 #include "base/posix/descriptor.h"
 #include "base/posix/descriptor_message.h"
 #include "base/posix/poll_until.h"
-#include "base/process/child_end.h"
+#include "base/process/child_process.h"
 #include "base/process/resource_limits.h"
 #include "daemon/process/caller.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process/spawn.h"
+#include "base/process/child_process.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +15,8 @@
 #include <span>
 
 #include <sched.h>
+
+#include "reshardfs/error.h"
 
 #include "base/posix/directory_stream.h"
 
@@ -122,6 +124,23 @@ Spawned spawn(const ProgramRun& run) {
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   return {.process = -1, .error = spawned.error};
+}
+
+int wait_for_end(pid_t child, const std::string& action, const std::string& program) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw io_error(action, program, errno);
+  }
+  return status;
+}
+
+bool read_byte(int file) noexcept {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(file, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
 }
 
 }  // namespace reshardfs

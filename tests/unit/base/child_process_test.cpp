@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process/spawn.h"
+#include "base/process/child_process.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -13,7 +13,6 @@
 
 #include "base/posix/descriptor.h"
 #include "base/posix/read_write.h"
-#include "base/process/child_end.h"
 
 namespace reshardfs::spawn_tests {
 namespace {
