@@ -86,29 +86,30 @@ void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source
 // --- read --------------------------------------------------------------------------------------
 
 /// What reads of an opening are of.
-struct Found {
+struct FileOrError {
   OpenFilePtr open;
   int error = 0;  ///< an errno, if there is none
 };
 
-/// One that a process before this one has answered.
-Found find_opened_before(ServedTree& all, InodeNumber inode, OpeningHandle handle) {
+/// Of an opening that a process before this one has answered.
+/// @param held what the handle has here: a text of that process, or nothing.
+FileOrError find_opened_before(ServedTree& all, InodeNumber inode, OpeningHandle handle,
+                               const OpenFilePtr& held) {
   const TreePtr tree = all.source.current();
   const Node* node = tree->find(inode);
   if (node == nullptr) return {nullptr, ESTALE};
   if (node->file == nullptr) return {nullptr, EISDIR};
   OpenFile file(*node);
   if (holds_something(handle)) {
-    const OpenFilePtr text = all.files.find(handle);
     // A text that a process held which has crashed is gone.
-    if (text == nullptr || text->inode != 0) return {nullptr, ESTALE};
-    file.hold(text->file);
+    if (held == nullptr || held->inode != 0) return {nullptr, ESTALE};
+    file.hold(held->file);
   }
   const bool known = all.openings->tree_of(handle).has_value();
   // Where there are no bytes, there may have been such a text; a handle may never have been given.
   if (!known && !holds_something(handle) && file.size == 0) return {nullptr, ESTALE};
   auto open = std::make_shared<const OpenFile>(std::move(file));
-  if (known) {
+  if (known && (held == nullptr || held->inode == 0)) {
     all.files.restore(handle, open);
     // It may have been closed since: of a killed program before the read has ended.
     if (!all.openings->tree_of(handle)) all.files.remove(handle);
@@ -116,11 +117,11 @@ Found find_opened_before(ServedTree& all, InodeNumber inode, OpeningHandle handl
   return {std::move(open), 0};
 }
 
-Found find_open(ServedTree& all, InodeNumber inode, OpeningHandle handle) noexcept {
+FileOrError find_open(ServedTree& all, InodeNumber inode, OpeningHandle handle) noexcept {
   try {
     OpenFilePtr open = all.files.find(handle);
     if (open != nullptr && open->inode == inode) return {std::move(open), 0};
-    return find_opened_before(all, inode, handle);
+    return find_opened_before(all, inode, handle, open);
   } catch (...) {
     return {nullptr, errno_of_current_exception()};
   }
