@@ -19,35 +19,20 @@
 
 namespace reshardfs {
 
-/// To all children.
-inline void pass_on(int signal) noexcept {
-  try {
-    for (const pid_t child : children_of(::getpid())) ::kill(child, signal);
-  } catch (const std::exception&) {
-    // No memory: the signal is dropped, and its sender sees no effect.
-  }
-}
-
-/// To those alone that handle it: one that is only being started would be ended by it.
-/// @return whether there was one.
-inline bool offer(int signal, int value = 0) noexcept {
-  bool taken = false;
-  try {
-    for (const pid_t child : children_of(::getpid())) {
-      if (!handles_signal(child, signal)) continue;
-      taken = ::sigqueue(child, signal, {.sival_int = value}) == 0 || taken;
-    }
-  } catch (const std::exception&) {
-    // As above.
-  }
-  return taken;
-}
-
 /// What waits for children, in the words of the events of signals.
 class Reaper {
  public:
   /// Of a child that a signal has ended.
   static constexpr int kExitIo = 3;
+
+  /// To all children.
+  static void pass_on(int signal) noexcept {
+    try {
+      for (const pid_t child : children_of(::getpid())) ::kill(child, signal);
+    } catch (const std::exception&) {
+      // No memory: the signal is dropped, and its sender sees no effect.
+    }
+  }
 
   /// The event of a signal. What no child takes waits for pass_on_waiting().
   /// @return whether to look for children that have ended.
@@ -92,6 +77,21 @@ class Reaper {
   int signal() const noexcept { return signal_; }
 
  private:
+  /// To those alone that handle it: one that is only being started would be ended by it.
+  /// @return whether there was one.
+  static bool offer(int signal, int value = 0) noexcept {
+    bool taken = false;
+    try {
+      for (const pid_t child : children_of(::getpid())) {
+        if (!handles_signal(child, signal)) continue;
+        taken = ::sigqueue(child, signal, {.sival_int = value}) == 0 || taken;
+      }
+    } catch (const std::exception&) {
+      // As above.
+    }
+    return taken;
+  }
+
   void tell_to_end() noexcept {
     told_to_end_ = true;
     told_.clear();

@@ -97,7 +97,7 @@ class Supervisor {
       const auto event = events_.wait_for(std::chrono::milliseconds(0));
       if (!event) continue;
       if (*event == Event::kHangup && !was_live_) {
-        pass_on(SIGHUP);  // it ends the command, which does not serve a mount yet
+        Reaper::pass_on(SIGHUP);  // it ends the command, which does not serve a mount yet
         continue;
       }
       if (!reaper_.take(*event)) continue;
