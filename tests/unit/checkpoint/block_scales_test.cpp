@@ -109,7 +109,7 @@ TEST(DequantizedContent, HasTheSameBytesHoweverItIsRead) {
   for (std::size_t begin = 0; begin < all.size(); ++begin) {
     for (std::size_t end = begin; end <= all.size(); ++end) {
       std::string out(end - begin, '?');
-      made.content.read_at(begin, std::as_writable_bytes(std::span(out)));
+      made.content.read({begin, std::as_writable_bytes(std::span(out))});
       EXPECT_EQ(out, all.substr(begin, end - begin)) << begin << " to " << end;
     }
   }
