@@ -128,12 +128,11 @@ FileOrError find_open(ServedTree& all, InodeNumber inode, OpeningHandle handle) 
 }
 
 /// @return bytes, or throws what the file throws.
-Reply read_file(ServedTree& all, const VirtualFile& file, const ByteRange& range,
-                ReadTally& tally) {
+Reply read_file(ServedTree& all, const VirtualFile& file, const FilePart& part, ReadTally& tally) {
   try {
-    if (range.empty()) return Reply::end_of_file(std::move(tally));
-    BufferPool::Lease lease = all.buffers.take(range.length());
-    file.read_at(range.offset(), lease.bytes());
+    if (part.bytes == 0) return Reply::end_of_file(std::move(tally));
+    BufferPool::Lease lease = all.buffers.take(part.bytes);
+    file.read_at(part.offset, lease.bytes());
     return Reply::bytes(std::move(lease), std::move(tally));
   } catch (const StuckRead&) {
     throw;
@@ -195,11 +194,11 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
     fuse_reply_err(request, error);
     return;
   }
-  const ByteRange range = open->range(static_cast<std::uint64_t>(offset), size);
-  const std::optional<WaitClass> wait = range.empty() ? std::nullopt : open->wait;
+  const FilePart part = open->part(static_cast<std::uint64_t>(offset), size);
+  const std::optional<WaitClass> wait = part.bytes == 0 ? std::nullopt : open->wait;
   // The read keeps the file: of a killed program it may be closed before the read has ended.
-  auto read = [&all, kept = open, range, tally = std::move(tally)]() mutable {
-    return read_file(all, *kept->file, range, tally);
+  auto read = [&all, kept = open, part, tally = std::move(tally)]() mutable {
+    return read_file(all, *kept->file, part, tally);
   };
   if (!wait) return answer(request, inode, "read", read);
   answer_in_turn(request, inode, "read", *wait, std::move(read));

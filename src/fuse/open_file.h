@@ -9,12 +9,17 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "base/byte_range.h"
 #include "base/process/counters.h"
 #include "fuse/queue/wait_permits.h"
 #include "vfs/tree.h"
 
 namespace reshardfs {
+
+/// A part of a file, up to its end.
+struct FilePart {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
 
 /// A file that a program has opened: all that its reads need.
 struct OpenFile {
@@ -43,7 +48,7 @@ struct OpenFile {
   }
 
   /// The part of a read before the file's end.
-  ByteRange range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  FilePart part(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     const std::uint64_t begin = std::min(size, offset);
     return {begin, std::min(bytes, size - begin)};
   }

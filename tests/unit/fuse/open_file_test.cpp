@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/open_file.h"
 
+#include <cstdint>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "unit/vfs/sized_file.h"
@@ -38,11 +41,15 @@ TEST(OpenFile, IsWhatItsNodeIs) {
 
 TEST(OpenFile, CutsReadsAtItsEnd) {
   const OpenFile open(node_of(100, Effort::kReads));
-  EXPECT_EQ(open.range(0, 100), ByteRange(0, 100));
-  EXPECT_EQ(open.range(90, 20), ByteRange(90, 10));
-  EXPECT_TRUE(open.range(100, 1).empty());
-  EXPECT_TRUE(open.range(UINT64_MAX, UINT64_MAX).empty());
-  EXPECT_EQ(open.range(1, UINT64_MAX), ByteRange(1, 99));
+  const auto part = [&open](std::uint64_t offset, std::uint64_t bytes) {
+    const FilePart cut = open.part(offset, bytes);
+    return std::pair(cut.offset, cut.bytes);
+  };
+  EXPECT_EQ(part(0, 100), std::pair(std::uint64_t{0}, std::uint64_t{100}));
+  EXPECT_EQ(part(90, 20), std::pair(std::uint64_t{90}, std::uint64_t{10}));
+  EXPECT_EQ(part(100, 1).second, 0U);
+  EXPECT_EQ(part(UINT64_MAX, UINT64_MAX).second, 0U);
+  EXPECT_EQ(part(1, UINT64_MAX), std::pair(std::uint64_t{1}, std::uint64_t{99}));
 }
 
 TEST(OpenFile, HoldsASnapshotInsteadOfItsFile) {
