@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/process/no_signals.h"
 #include "base/process/process_state.h"
+#include "base/process/signals.h"
 
 namespace reshardfs::python {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text/near_glob.h"
 #include "base/text/near_name.h"
 #include "base/text/shell_text.h"
 

@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "base/sha256.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"

@@ -13,8 +13,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/posix/open_file_limit.h"
 #include "base/process/parallel.h"
+#include "base/process/resource_limits.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/catalogue.h"

@@ -15,7 +15,7 @@
 #include "reshardfs/tensor.h"
 
 #include "base/posix/read_write.h"
-#include "base/process/stop_signals.h"
+#include "base/process/signals.h"
 #include "base/text/near_name.h"
 #include "base/text/shell_text.h"
 #include "cli/app.h"

@@ -11,7 +11,6 @@
 
 #include "base/process/event_log.h"
 #include "base/rank_format.h"
-#include "base/rank_json.h"
 #include "base/text/text.h"
 #include "check/diff.h"
 #include "check/words_diff.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/process/stop_signals.h"
+#include "base/process/signals.h"
 #include "base/version.h"
 #include "cli/app.h"
 #include "cli/command.h"

@@ -17,7 +17,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/event_log.h"
-#include "base/process/stop_signals.h"
+#include "base/process/signals.h"
 #include "base/text/url_path.h"
 #include "cli/app.h"
 #include "cli/command.h"

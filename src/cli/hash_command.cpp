@@ -4,7 +4,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/process/stop_signals.h"
+#include "base/process/signals.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_display.h"

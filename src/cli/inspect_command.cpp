@@ -16,7 +16,7 @@
 
 #include "base/content_size.h"
 #include "base/process/event_log.h"
-#include "base/text/equal_reasons.h"
+#include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
 #include "check/stats_text.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/process/resource_limits.h"
-#include "base/process/stop_signals.h"
+#include "base/process/signals.h"
 #include "cli/app.h"
 #include "daemon/process/process_end.h"
 #include "daemon/process/process_start.h"

@@ -18,7 +18,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/node_fetches.h"
 
-#include "base/rank_json.h"
+#include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "cli/app.h"
 #include "cli/write_file.h"

@@ -12,7 +12,6 @@
 
 #include "base/process/event_log.h"
 #include "base/rank_format.h"
-#include "base/rank_json.h"
 #include "base/text/name_groups.h"
 #include "base/text/text.h"
 #include "check/verify.h"

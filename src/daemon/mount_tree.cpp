@@ -9,9 +9,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/posix/open_file_limit.h"
 #include "base/process/event_log.h"
 #include "base/process/free_memory.h"
+#include "base/process/resource_limits.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
 #include "base/unmatched_options.h"

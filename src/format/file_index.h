@@ -13,9 +13,7 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
-#include "format/box_offsets.h"
-#include "format/file_extents.h"
-#include "format/kept_shape.h"
+#include "format/kept_entries.h"
 #include "format/listed_items.h"
 
 namespace reshardfs {

@@ -12,8 +12,8 @@
 #include <exception>
 
 #include "base/process/event_log.h"
-#include "base/process/no_signals.h"
 #include "base/process/resource_limits.h"
+#include "base/process/signals.h"
 #include "fuse/request.h"
 
 namespace reshardfs {

@@ -8,7 +8,6 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {

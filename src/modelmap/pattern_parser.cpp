@@ -4,7 +4,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text/digits.h"
+#include "base/text/numbers.h"
 #include "modelmap/pattern.h"
 
 namespace reshardfs::modelmap {

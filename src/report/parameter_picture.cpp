@@ -10,7 +10,6 @@
 #include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
-#include "base/text/wrapped_text.h"
 #include "report/map_sources.h"
 #include "report/slice_map.h"
 

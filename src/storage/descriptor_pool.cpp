@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/posix/open_file_limit.h"
 #include "base/process/process_state.h"
+#include "base/process/resource_limits.h"
 
 namespace reshardfs {
 

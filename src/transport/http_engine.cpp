@@ -14,8 +14,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/no_signals.h"
 #include "base/process/process_state.h"
+#include "base/process/signals.h"
 #include "transport/http_attempt.h"
 #include "transport/retry_schedule.h"
 #include "transport/settings.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/text/digits.h"
+#include "base/text/numbers.h"
 #include "base/text/url_path.h"
 
 namespace reshardfs {

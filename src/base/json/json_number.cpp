@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <system_error>
 
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {

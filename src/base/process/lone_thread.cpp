@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "base/process/no_signals.h"
+#include "base/process/signals.h"
 
 namespace reshardfs {
 

@@ -4,11 +4,25 @@
 #include <atomic>
 #include <utility>
 
-#include "base/process/across_forks.h"
+#include "base/process/process_state.h"
 #include "base/text/metrics_text.h"
 #include "base/version.h"
 
 namespace reshardfs {
+namespace {
+
+AcrossForks<MountName> name_of_process;
+
+}  // namespace
+
+MountName mount_name() {
+  return name_of_process.get();
+}
+
+void set_mount_name(MountName name) {
+  name_of_process.set(std::move(name));
+}
+
 namespace {
 
 AcrossForks<MountRecord> record_of_process;

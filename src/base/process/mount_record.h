@@ -9,6 +9,17 @@
 
 namespace reshardfs {
 
+/// What logs and metrics call the mount of this process.
+struct MountName {
+  std::string place{};   ///< its mount point; of one without a path, the socket that it came by
+  std::string source{};  ///< what it was made from, without anything that may be secret
+};
+
+/// Of this process; empty texts before it has a mount. Both may be called by any thread at any
+/// time.
+MountName mount_name();
+void set_mount_name(MountName name);
+
 class MetricsText;
 
 /// The requests to hand the mount over, numbered from 1 in the order in which processes took them.

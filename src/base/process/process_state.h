@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reshardfs {
@@ -111,5 +112,22 @@ template <typename T>
 T* make_new(const T* /*before*/) {
   return new T();
 }
+
+/// A value of the whole process that survives a fork. Any thread may use it at any time.
+template <typename T>
+class AcrossForks {
+ public:
+  T get() const {
+    const ForkLock lock;
+    return value_;
+  }
+  void set(T value) {
+    const ForkLock lock;
+    std::swap(value_, value);  // the former one is destroyed without the lock
+  }
+
+ private:
+  T value_{};
+};
 
 }  // namespace reshardfs

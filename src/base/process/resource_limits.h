@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which limit of the process may be the reason that the system gives it no more of something.
+/// Limits of the process: which one may be the reason that the system gives it no more of
+/// something, and how many files it may open.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -33,5 +35,12 @@ std::uint64_t memory_size();
 
 /// Whether the process may only have so many addresses (ulimit -v).
 bool is_address_space_limited() noexcept;
+
+/// Makes room for `files` more open files: raises the soft limit to the hard one if it is too low.
+/// Never fails: if the hard limit is too low as well, sources share descriptors.
+void raise_open_file_limit(std::size_t files) noexcept;
+
+/// How many files the process may have open.
+std::size_t open_file_limit() noexcept;
 
 }  // namespace reshardfs

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
+#include "base/text/text.h"
 
 namespace reshardfs {
 namespace {
@@ -107,6 +109,26 @@ std::vector<std::string> group_names(const std::vector<std::string>& names) {
     }
   }
   return groups;
+}
+
+std::vector<std::string> names_by_reason(
+    const std::vector<std::pair<std::string, std::string>>& all) {
+  constexpr std::size_t kMostNames = 20;
+  std::unordered_map<std::string_view, std::size_t> known;
+  std::vector<std::vector<std::string>> names;
+  std::vector<std::string> words;
+  for (const auto& [name, reason] : all) {
+    const auto [found, is_new] = known.emplace(reason, names.size());
+    if (is_new) {
+      names.emplace_back();
+      words.push_back(" (" + reason + ")");
+    }
+    names[found->second].push_back(name);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    words[i].insert(0, name_list(group_names(names[i]), kMostNames));
+  }
+  return words;
 }
 
 }  // namespace reshardfs

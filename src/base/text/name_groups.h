@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reshardfs {
@@ -10,5 +11,11 @@ namespace reshardfs {
 /// order of their first names. Every name is in one group, and a group has no other names. Numbers
 /// with leading zeros or more than 18 digits stay as they are. O(n log n).
 std::vector<std::string> group_names(const std::vector<std::string>& names);
+
+/// Each reason once, with the names that have it: "'a', 'layers.{0..3}.b' (it is cut off)". In the
+/// order in which the reasons come first; see group_names().
+/// @param all names, each with its reason.
+std::vector<std::string> names_by_reason(
+    const std::vector<std::pair<std::string, std::string>>& all);
 
 }  // namespace reshardfs

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// Guesses what the user meant by a name or a glob that matches nothing.
 #pragma once
 
 #include <optional>
@@ -16,5 +17,17 @@ std::optional<std::string> near_name(std::string_view given, const std::vector<s
 /// "did you mean 'NAME'?" with the near name, as a hint of an error; else with those that have
 /// `given` in them; empty if there is none.
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
+
+struct NearGlob {
+  std::string name;  ///< the name that takes the fewest changes of the glob to match
+  /// The glob with these changes; empty if so many of its letters would change that it is no
+  /// likely misspelling.
+  std::string glob{};
+};
+
+/// Letters of the glob may be changed, added, left out or swapped with the next; its wildcards
+/// stay. A glob that only lacks a '*' at an end gets it. Nothing if there are no names. Looks at as
+/// many names as take about a second.
+std::optional<NearGlob> near_glob(const std::string& glob, const std::vector<std::string>& names);
 
 }  // namespace reshardfs

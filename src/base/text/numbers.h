@@ -13,6 +13,11 @@
 
 namespace reshardfs {
 
+/// Whether it is an ASCII digit, independent of the locale.
+constexpr bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+
 /// Takes the number that the text begins with, up to the first character that is no digit.
 /// @param base 8, 10 or 16, with small or capital letters and without "0x".
 /// @return nothing, and takes nothing: the text begins with no digit, or the number is too large.

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
-#include "base/text/utc_time.h"
 #include "base/text/utf8.h"
 
 namespace reshardfs {
@@ -97,6 +98,33 @@ std::string counted(std::size_t count, const std::string& singular) {
 std::string utc_now() {
   const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   return utc_time(now.count());
+}
+
+std::vector<std::string> wrapped_lines(const std::string& text, std::size_t columns) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (!line.empty() && text_width(line) + 1 + text_width(word) > columns) {
+      lines.push_back(std::move(line));
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string utc_time(std::int64_t ns) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const std::time_t seconds = ns / kSecond - (ns % kSecond < 0 ? 1 : 0);
+  std::tm parts{};
+  if (gmtime_r(&seconds, &parts) == nullptr) return "?";
+  std::array<char, 40> out{};
+  const std::size_t length = std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {out.data(), length};
 }
 
 }  // namespace reshardfs

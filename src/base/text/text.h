@@ -27,4 +27,11 @@ std::string counted(std::size_t count, const std::string& singular);
 /// The time now, as "2026-01-31T09:05:00Z".
 std::string utc_now();
 
+/// A text in lines of at most `columns`, broken at blanks; a word that is longer has its own line.
+std::vector<std::string> wrapped_lines(const std::string& text, std::size_t columns);
+
+/// "2026-01-31T09:05:00Z"
+/// @param ns nanoseconds since the epoch.
+std::string utc_time(std::int64_t ns);
+
 }  // namespace reshardfs

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/byte_range.h"
-#include "format/torch/dcp_path.h"
+#include "format/torch/dcp_table.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {

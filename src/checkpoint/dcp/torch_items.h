@@ -9,7 +9,7 @@
 
 #include "base/byte_range.h"
 #include "checkpoint/dcp/described_content.h"
-#include "format/torch/item_range.h"
+#include "format/torch/dcp_table.h"
 
 namespace reshardfs {
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/torch/saved_content.h"
-#include "format/torch/tensor_range.h"
+#include "format/torch/torch_tensor.h"
 
 namespace reshardfs {
 

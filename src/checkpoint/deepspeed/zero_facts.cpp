@@ -11,7 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
-#include "format/torch/tensor_range.h"
+#include "format/torch/torch_tensor.h"
 
 namespace reshardfs {
 namespace {

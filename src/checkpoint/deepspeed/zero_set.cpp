@@ -26,7 +26,7 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/archive_folder.h"
-#include "format/torch/tensor_range.h"
+#include "format/torch/torch_tensor.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/small_file.h"

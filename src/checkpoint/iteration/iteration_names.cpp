@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {

@@ -9,7 +9,6 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
 #include "checkpoint/series/step.h"
 

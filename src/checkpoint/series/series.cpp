@@ -18,7 +18,6 @@
 #include "base/text/near_name.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
-#include "base/text/utc_time.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step.h"

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/digits.h"
 #include "base/text/numbers.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/step.h"

@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text/utc_time.h"
+#include "base/text/text.h"
 #include "checkpoint/ranks/discovery.h"
 
 namespace reshardfs {

@@ -22,7 +22,7 @@
 #include "checkpoint/shards/shard_shapes.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/whole/index_statement.h"
-#include "format/json/json_texts.h"
+#include "format/json/json_members.h"
 #include "format/safetensors/safetensors.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"

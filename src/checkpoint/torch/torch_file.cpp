@@ -13,8 +13,8 @@
 #include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/state_key.h"
 #include "format/input_format.h"
-#include "format/torch/tensor_range.h"
 #include "format/torch/torch_archive.h"
+#include "format/torch/torch_tensor.h"
 
 namespace reshardfs {
 namespace {

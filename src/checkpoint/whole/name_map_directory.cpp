@@ -12,7 +12,7 @@
 #include "base/text/text.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/whole/index_statement.h"
-#include "format/json/json_texts.h"
+#include "format/json/json_members.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 

@@ -20,7 +20,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text/digits.h"
 #include "base/text/near_name.h"
 #include "base/text/numbers.h"
 

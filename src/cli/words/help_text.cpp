@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/text/wrapped_text.h"
+#include "base/text/text.h"
 #include "cli/options/table.h"
 #include "cli/options/usual_options.h"
 #include "report/text/terminal.h"

@@ -19,7 +19,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor_message.h"
-#include "base/process/no_signals.h"
+#include "base/process/signals.h"
 
 namespace reshardfs {
 namespace {

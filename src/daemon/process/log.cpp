@@ -25,7 +25,7 @@
 #include "base/process/event_log.h"
 #include "base/process/failure_log.h"
 #include "base/process/fault_report.h"
-#include "base/process/mount_name.h"
+#include "base/process/mount_record.h"
 #include "daemon/process/journal.h"
 #include "daemon/process/log_line.h"
 

@@ -12,7 +12,7 @@
 #include <spdlog/common.h>
 
 #include "base/process/log_event.h"
-#include "base/process/mount_name.h"
+#include "base/process/mount_record.h"
 
 namespace reshardfs {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/process/signal_handlers.h"
+#include "base/process/signals.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {

@@ -8,7 +8,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "format/ckpt/ckpt.h"
 #include "format/ckpt/ckpt_scanner.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "base/text/numbers.h"
 #include "format/ckpt/ckpt.h"
 #include "format/safetensors/safetensors.h"

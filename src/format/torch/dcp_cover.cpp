@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/torch/dcp_cover.h"
-
 #include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "format/torch/dcp_table.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {

@@ -6,7 +6,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/torch/dcp_cover.h"
+#include "format/torch/dcp_table.h"
 
 namespace reshardfs {
 

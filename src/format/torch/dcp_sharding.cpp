@@ -10,7 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_reader.h"
-#include "format/torch/tensor_limits.h"
+#include "format/torch/torch_tensor.h"
 
 namespace reshardfs::safetensors {
 namespace {

@@ -12,11 +12,10 @@
 
 #include "base/checked.h"
 #include "base/text/utf8.h"
-#include "format/torch/dcp_cover.h"
 #include "format/torch/dcp_reformulated.h"
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_tree.h"
-#include "format/torch/tensor_limits.h"
+#include "format/torch/torch_tensor.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "reshardfs/dtype.h"
@@ -15,10 +17,20 @@
 
 #include "base/byte_range.h"
 #include "format/listed_items.h"
-#include "format/torch/dcp_path.h"
-#include "format/torch/item_range.h"
 
 namespace reshardfs {
+
+/// How a value is reached in the nested dictionaries and lists of a distributed checkpoint of
+/// PyTorch: keys and positions, from the outermost on.
+using DcpPath = std::vector<std::variant<std::string, std::int64_t>>;
+
+/// Where a box is in an item that has more than the box: the item's shape is [1, ..., 1,
+/// `elements`], of one dimension more than the box, whose elements lie side by side from `first`
+/// on. In elements.
+struct ItemRange {
+  std::int64_t first = 0;
+  std::int64_t elements = 0;
+};
 
 /// An archive of torch.save with one box.
 struct DcpPlace {
@@ -76,5 +88,10 @@ enum class DcpTableKind : std::uint8_t {
 /// @param bytes the whole file.
 /// @throws Error kBadInput if it is no such table; kUnsupported.
 DcpTable read_dcp_table(std::string bytes, DcpTableKind kind = DcpTableKind::kWhole);
+
+/// Why the boxes of a tensor are not all of it, each element once. They must be in bounds.
+/// @param replicas whether equal boxes count once.
+std::optional<std::string> cover_problem(const DcpTable& table, const DcpTensor& tensor,
+                                         bool replicas);
 
 }  // namespace reshardfs

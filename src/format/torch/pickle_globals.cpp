@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs::pickle {
 namespace {

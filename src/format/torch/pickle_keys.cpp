@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /// If a pickle sets a key several times, the last value counts, in the place of the first one.
-#include "format/torch/pickle_keys.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "format/torch/pickle_layout.h"
 #include "format/torch/pickle_reader.h"
+#include "format/torch/pickle_tree.h"
 
 namespace reshardfs {
 namespace pickle {
@@ -23,7 +28,33 @@ constexpr std::size_t kFewPairs = 8;
 constexpr std::size_t kMostInTuple = 8;
 constexpr double kMostWhole = 9007199254740992.0;  // 2^53
 
-}  // namespace
+/// The keys of a tree's dictionaries, compared as Python compares them. Objects are equal to
+/// themselves alone.
+class Keys {
+ public:
+  /// @param bytes of the tree.
+  Keys(const PickleTree& tree, std::string_view bytes) : tree_(tree), bytes_(bytes) {}
+
+  /// @param pairs keys and values by turns, in the order in which they are set.
+  bool any_twice(std::span<const PickleValue> pairs) const;
+  /// As Python's dictionary has them in the end: each key where it is set first, with the value
+  /// that it gets last.
+  std::vector<PickleValue> settled(std::span<const PickleValue> pairs) const;
+
+ private:
+  struct Hash;
+  struct Equal;
+
+  double float_of(PickleValue value) const;
+  std::optional<std::int64_t> number_of(PickleValue key) const;
+  std::string_view bytes_of(PickleValue text) const;
+  bool are_equal(PickleValue a, PickleValue b) const;
+  bool are_equal(std::span<const PickleValue> a, std::span<const PickleValue> b) const;
+  std::size_t hash(PickleValue key) const;
+
+  const PickleTree& tree_;
+  std::string_view bytes_;
+};
 
 struct Keys::Hash {
   const Keys& keys;
@@ -137,6 +168,7 @@ std::size_t Keys::hash(PickleValue key) const {
   }
 }
 
+}  // namespace
 }  // namespace pickle
 
 /// At the end, because any opcode may add to a dictionary that is in the memo.

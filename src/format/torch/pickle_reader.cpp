@@ -5,7 +5,6 @@
 #include <array>
 
 #include "format/torch/pickle_layout.h"
-#include "format/torch/pickle_opcodes.h"
 
 namespace reshardfs {
 using namespace pickle;

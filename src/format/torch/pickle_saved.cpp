@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What PickleReader takes of files of torch.save, and not of tables.
 #include "format/torch/pickle_layout.h"
-#include "format/torch/pickle_opcodes.h"
 #include "format/torch/pickle_reader.h"
 
 namespace reshardfs {

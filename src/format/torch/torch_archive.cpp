@@ -10,8 +10,8 @@
 #include "reshardfs/error.h"
 
 #include "format/torch/pickle_globals.h"
-#include "format/torch/storage_types.h"
-#include "format/torch/tensor_limits.h"
+#include "format/torch/torch_tensor.h"
+#include "format/torch/torch_values.h"
 
 namespace reshardfs {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "format/torch/torch_zip.h"
 
 namespace reshardfs {

@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 #include "format/torch/pickle_writer.h"
-#include "format/torch/tensor_pickle.h"
 #include "format/torch/torch_zip_writer.h"
 
 namespace reshardfs {

@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_reader.h"
-#include "format/torch/tensor_limits.h"
+#include "format/torch/torch_tensor.h"
 #include "format/torch/torch_values.h"
 
 using namespace std::string_view_literals;

@@ -68,4 +68,8 @@ std::int64_t storage_width(const PickleGlobal& storage_class);
 /// @throws Error kBadInput if it is not a tuple of at most 64 numbers from 0 to 2^62.
 Shape torch_sizes(const PickleTree& tree, PickleValue value, std::string_view what);
 
+/// PyTorch would read all tensors of a storage as the type that it reads first.
+/// @throws Error kBadInput, without the file, if a storage has two types.
+void require_one_type_each(const PickleTree& tree);
+
 }  // namespace reshardfs

@@ -9,8 +9,7 @@
 
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_tree.h"
-#include "format/torch/storage_types.h"
-#include "format/torch/tensor_limits.h"
+#include "format/torch/torch_tensor.h"
 #include "format/torch/torch_values.h"
 #include "format/torch/torch_zip.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// How tensors stand in archives of torch.save: in the pickle, and in the entries of the archive.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,21 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "format/torch/pickle_writer.h"
 #include "format/torch/zip_writer.h"
 
 namespace reshardfs {
+
+/// Whether torch has the type, and a pickle can state it.
+bool is_torch_dtype(DType dtype) noexcept;
+
+/// Bytes of a tensor. @throws Error kBadInput if they are too many.
+std::uint64_t torch_bytes(DType dtype, const Shape& shape);
+
+/// Pushes a tensor in C order, which is all of a storage.
+/// @param dtype for which is_torch_dtype().
+/// @param key of the storage, which has torch_bytes(): the entry's name behind "data/".
+void put_tensor(PickleWriter& out, DType dtype, const Shape& shape, std::string_view key);
 
 /// An archive of torch.save with one tensor in C order, but for the tensor's bytes: these stand
 /// between `head` and `tail`. Its entries have their sizes before their contents, and data/0 stands

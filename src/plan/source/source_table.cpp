@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/rank_list.h"
-#include "base/text/equal_reasons.h"
+#include "base/text/name_groups.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"

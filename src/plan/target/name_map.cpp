@@ -6,7 +6,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/state_names.h"
-#include "format/json/json_texts.h"
+#include "format/json/json_members.h"
 #include "format/name_limit.h"
 #include "storage/local/directory.h"
 

@@ -12,10 +12,10 @@
 
 #include "reshardfs/error.h"
 
-#include "base/rank_json.h"
+#include "base/rank_format.h"
 #include "base/rank_list.h"
-#include "base/text/digits.h"
 #include "base/text/name_groups.h"
+#include "base/text/numbers.h"
 #include "report/text/text.h"
 
 namespace reshardfs {

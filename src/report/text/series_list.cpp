@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/rank_json.h"
+#include "base/rank_format.h"
 #include "base/rank_list.h"
-#include "base/text/utc_time.h"
+#include "base/text/text.h"
 #include "checkpoint/series/step.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"

@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/rank_json.h"
+#include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
 #include "report/text/model_tree_text.h"

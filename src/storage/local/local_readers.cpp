@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/process/no_signals.h"
 #include "base/process/process_state.h"
+#include "base/process/signals.h"
 
 namespace reshardfs {
 namespace {

@@ -9,7 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/glob.h"
-#include "base/text/near_glob.h"
+#include "base/text/near_name.h"
 #include "base/text/text.h"
 
 namespace reshardfs {

@@ -14,7 +14,6 @@
 #include "reshardfs/error.h"
 
 #include "base/process/counters.h"
-#include "base/process/mount_name.h"
 #include "base/process/mount_record.h"
 #include "base/text/metrics_text.h"
 #include "base/version.h"

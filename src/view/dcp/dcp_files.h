@@ -13,7 +13,7 @@
 #include "reshardfs/conversion.h"
 
 #include "base/byte_range.h"
-#include "format/torch/dcp_path.h"
+#include "format/torch/dcp_table.h"
 #include "storage/byte_source.h"
 #include "view/dcp/box_plan.h"
 #include "view/files/parted_file.h"

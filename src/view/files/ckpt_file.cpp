@@ -6,7 +6,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "base/checked.h"
 #include "base/content_size.h"
 #include "format/ckpt/ckpt.h"

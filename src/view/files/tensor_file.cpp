@@ -3,7 +3,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "base/sha256.h"
 #include "view/files/source_attribute.h"
 

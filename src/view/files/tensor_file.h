@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,11 +9,33 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "base/lazy.h"
 #include "base/process/retry_once.h"
 #include "plan/target/target_table.h"
 
 namespace reshardfs {
+
+/// An object that is made when it is first asked for: one word until then. Any number of threads
+/// may ask at once.
+template <typename T>
+class Lazy {
+ public:
+  Lazy() = default;
+  Lazy(const Lazy&) = delete;
+  Lazy& operator=(const Lazy&) = delete;
+  ~Lazy() { delete object_.load(); }
+
+  T& get() const {
+    T* object = object_.load(std::memory_order_acquire);
+    if (object != nullptr) return *object;
+    auto made = std::make_unique<T>();
+    // Where another thread was faster, its object counts.
+    if (!object_.compare_exchange_strong(object, made.get())) return *object;
+    return *made.release();
+  }
+
+ private:
+  mutable std::atomic<T*> object_ = nullptr;
+};
 
 /// A file made of parameters of one destination rank. The constructor computes its size from
 /// shapes. Objects are small, because there may be one for each parameter.

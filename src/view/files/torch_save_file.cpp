@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "base/blocks.h"
+#include "base/byte_range.h"
 #include "view/files/recent_texts.h"
 #include "view/files/shared_storages.h"
 

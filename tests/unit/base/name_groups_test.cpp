@@ -83,4 +83,16 @@ TEST(NameGroups, StandForTheirNamesAndNoOthers) {
 }
 
 }  // namespace
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(EqualReasons, AreToldOnce) {
+  EXPECT_THAT(names_by_reason({}), ElementsAre());
+  EXPECT_THAT(names_by_reason({{"a", "it is cut off"}}), ElementsAre("'a' (it is cut off)"));
+  EXPECT_THAT(names_by_reason({{"l.0.w", "one"}, {"b", "two"}, {"l.1.w", "one"}, {"c", "one"}}),
+              ElementsAre("'l.{0,1}.w', 'c' (one)", "'b' (two)"));
+}
+
+}  // namespace
 }  // namespace reshardfs

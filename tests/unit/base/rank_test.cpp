@@ -15,7 +15,6 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_format.h"
-#include "base/rank_json.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 

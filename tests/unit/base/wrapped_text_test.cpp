@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text/wrapped_text.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/text/text.h"
 
 namespace reshardfs {
 namespace {

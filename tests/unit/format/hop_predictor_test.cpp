@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/ckpt/hop_predictor.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
+
+#include "format/ckpt/wire_cursor.h"
 
 namespace reshardfs {
 namespace {

@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/posix/open_file_limit.h"
 #include "base/process/counters.h"
+#include "base/process/resource_limits.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
 #include "support/errors.h"

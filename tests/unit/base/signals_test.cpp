@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process/signal_handlers.h"
+#include "base/process/signals.h"
 
 #include <atomic>
 #include <csignal>
 
 #include <gtest/gtest.h>
 
-#include "base/process/no_signals.h"
-#include "base/process/stop_signals.h"
 
 namespace reshardfs {
 namespace {
