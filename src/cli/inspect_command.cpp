@@ -40,7 +40,6 @@
 #include "conversion/unmatched_selectors.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
-#include "report/text/completeness_json.h"
 #include "report/text/contents_text.h"
 #include "report/text/json_output.h"
 #include "report/text/model_tree_text.h"

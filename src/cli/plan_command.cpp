@@ -20,7 +20,7 @@
 #include "daemon/open_conversion.h"
 #include "report/text/terminal.h"
 #include "report/text/text.h"
-#include "view/control/plan_json.h"
+#include "view/control/control_json.h"
 
 namespace reshardfs {
 namespace {

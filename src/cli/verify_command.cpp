@@ -21,7 +21,6 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/option_words.h"
-#include "report/text/completeness_json.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"
 #include "storage/location.h"

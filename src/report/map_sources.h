@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/// What a map is drawn in the colours of. Colours are distinguishable for people with colour
+/// blindness, too.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "report/palette.h"
 #include "report/slice_map.h"
 
 namespace reshardfs {
+
+struct SourceColour {
+  std::string fill;          ///< "#77aadd"
+  bool takes_white = false;  ///< whether a text on it is white, not black
+};
+
+/// How many sources have colours of different hues; more have a ramp from dark to bright.
+inline constexpr std::size_t kHues = 9;
+
+/// @param number which of them, 0 <= number < count.
+SourceColour source_colour(std::size_t number, std::size_t count);
 
 /// What a map is drawn in the colours of: the source's ranks, ascending, or the tensors of the
 /// source of which a model map makes the parameter.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One page about a conversion, for people.
+/// One page about a conversion, for people, and the facts that it shares with a mount's
+/// status.json.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,10 +15,33 @@
 
 #include "base/process/counters.h"
 #include "plan/target/target_table.h"
-#include "report/facts.h"
 #include "report/parameter_role.h"
 
 namespace reshardfs {
+
+/// The options' values, and when the conversion was opened. Does not name the key file.
+struct OptionFacts {
+  std::string source{};
+  // Or the sizes that they are derived from.
+  std::optional<std::string> src_strategy{};
+  std::optional<std::string> dst_strategy{};
+  std::string opened{};
+};
+
+struct ConversionFacts {
+  OptionFacts options{};
+  std::string source_format{};
+  std::size_t source_files = 0;
+  std::size_t source_parameters = 0;
+  std::optional<std::string> step{};
+  std::int64_t destination_ranks = 0;
+  std::size_t shown_ranks = 0;
+  std::vector<std::string> formats{};  ///< of the ranks' files
+  std::vector<std::string> casts{};
+  bool whole_model = false;
+  std::vector<std::string> warnings{};
+  std::vector<std::string> notes{};
+};
 
 /// A file of a target rank.
 struct ReportFile {

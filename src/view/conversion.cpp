@@ -30,7 +30,7 @@
 #include "report/parameter_picture.h"
 #include "report/traffic_picture.h"
 #include "storage/local/hub_cache.h"
-#include "view/control/status_json.h"
+#include "view/control/control_json.h"
 #include "view/files/shown_words.h"
 #include "view/tensor_set.h"
 #include "view/view.h"

@@ -3,16 +3,36 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
 #include "reshardfs/tensor.h"
 
+#include "plan/reading/foresight.h"
+#include "plan/target/shown_elements.h"
 #include "plan/target/target_table.h"
-#include "view/files/tensor_elements.h"
 
 namespace reshardfs {
+
+/// What a tensor's bytes are made of.
+struct TensorElements {
+  std::string name;
+  ShownElements view;
+  /// Owns the objects that the view points into; nullptr: they outlive the tensor.
+  std::shared_ptr<const void> owner;
+  /// The file to which reads of the tensor count. Many tensors may be read through it, one after
+  /// the other.
+  std::shared_ptr<const ForeseenFile> reads;
+};
+
+/// The offset of a box's bytes in the tensor's bytes; nullopt if they are not contiguous.
+std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape& begin,
+                                          const Shape& sizes);
 
 /// Access to the sources of a tensor's elements, for code inside reshardfs.
 struct TensorAccess {

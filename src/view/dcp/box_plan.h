@@ -14,6 +14,7 @@
 #include "plan/target/shown_elements.h"
 #include "plan/target/target_table.h"
 #include "view/files/source_attribute.h"
+#include "view/view.h"
 #include "view/weights.h"
 
 namespace reshardfs {
@@ -78,5 +79,14 @@ class BoxPlan {
   std::vector<Item> items_;
   std::vector<std::size_t> ends_;  ///< by file, in items_
 };
+
+/// The plan that all forms of torch.distributed.checkpoint share, made from the options.
+/// @throws Error as BoxPlan; kMissing if no source file has a part of a shown tensor.
+BoxPlan box_plan(const ViewContext& context, const BoxScope& scope = {});
+
+/// The files of a plan that are shown, ascending. Adds warnings about what the checkpoint lacks.
+/// @param directory the path that users see, for example "dcp/".
+std::vector<std::size_t> shown_files(const ViewContext& context, const BoxPlan& plan,
+                                     const std::string& directory);
 
 }  // namespace reshardfs

@@ -10,7 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_writer.h"
-#include "view/dcp/dcp_plan.h"
+#include "view/dcp/box_plan.h"
 #include "view/files/shown_words.h"
 #include "view/view.h"
 

@@ -16,8 +16,8 @@
 #include "checkpoint/dcp/saved_objects.h"
 #include "conversion/completeness.h"
 #include "storage/local/linkless_tree.h"
+#include "view/dcp/box_plan.h"
 #include "view/dcp/dcp_files.h"
-#include "view/dcp/dcp_plan.h"
 #include "view/files/text_file.h"
 #include "view/view.h"
 

@@ -9,6 +9,7 @@
 #include "view/files/ckpt_file.h"
 #include "view/files/shown_words.h"
 #include "view/files/torch_save_file.h"
+#include "view/merged/hub_shards.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -57,6 +58,18 @@ std::vector<OutputFile> merged_torch_view(const ViewContext& context) {
     return std::make_shared<TorchSaveFile>(context.whole, kWholeRank, std::move(arrays),
                                            context.options.append_crc);
   });
+}
+
+std::vector<OutputFile> merged_shards_view(const ViewContext& context) {
+  if (context.whole == nullptr) return {};
+  try {
+    std::vector<OutputFile> files = hub_shards(context, "merged", {});
+    if (files.empty()) throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor");
+    return files;
+  } catch (const Error& error) {
+    context.leave_out(ViewKind::kHub, "merged/model-*.safetensors", error);
+    return {};
+  }
 }
 
 }  // namespace reshardfs

@@ -17,6 +17,7 @@
 #include "view/files/npy_file.h"
 #include "view/files/text_file.h"
 #include "view/files/text_value.h"
+#include "view/view.h"
 
 namespace reshardfs {
 namespace {
@@ -250,6 +251,13 @@ void add_params(const ViewContext& context, const std::shared_ptr<const TargetTa
   files.push_back({directory + "params.json",
                    std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); },
                                               bytes_of_list(*target, rank))});
+}
+
+/// merged/params/<name>.npy: the whole model, one NumPy file for each array.
+std::vector<OutputFile> params_view(const ViewContext& context) {
+  std::vector<OutputFile> files;
+  if (context.whole != nullptr) add_params(context, context.whole, kWholeRank, "merged/", files);
+  return files;
 }
 
 }  // namespace reshardfs

@@ -4,7 +4,10 @@
 /// companions (vllm-project/vllm vllm/model_executor/model_loader/sharded_state_loader.py).
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,18 +20,50 @@
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "conversion/completeness.h"
+#include "format/safetensors/safetensors_writer.h"
 #include "layout/slicing.h"
+#include "plan/target/target_table.h"
 #include "view/files/safetensors_file.h"
 #include "view/files/shown_words.h"
 #include "view/files/text_file.h"
 #include "view/hf/model_files.h"
 #include "view/shown_side.h"
 #include "view/view.h"
-#include "view/vllm/attention_scales.h"
 #include "view/weights.h"
 
 namespace reshardfs {
 namespace {
+
+/// The bytes of a safetensors file with the scales that vLLM's attention keeps beside the weights:
+/// four for each layer, each the scalar 1.0 in float32. Its loader misses them where they are not
+/// in the files; they matter for an 8-bit cache of keys and values alone, and have this value where
+/// a checkpoint has none (vllm-project/vllm vllm/model_executor/layers/attention/attention.py,
+/// set_default_quant_scales). Empty if no weight is of an attention.
+/// @param weights with the names of vLLM's modules.
+/// @throws Error as make_header().
+std::string attention_scales(const std::vector<const TargetParameter*>& weights,
+                             std::uint64_t align) {
+  constexpr std::string_view kFused = ".qkv_proj.weight";
+  std::deque<std::string> names;
+  std::vector<safetensors::HeaderTensor> scales;
+  for (const TargetParameter* weight : weights) {
+    if (!weight->name.ends_with(kFused)) continue;
+    const std::string attention = weight->name.substr(0, weight->name.size() - kFused.size());
+    for (const std::string_view scale : {"_k_scale", "_prob_scale", "_q_scale", "_v_scale"}) {
+      names.push_back(attention + ".attn." + std::string(scale));
+      scales.push_back({names.back(), DType::kFloat32, {}});
+    }
+  }
+  if (scales.empty()) return {};
+  std::string file = safetensors::make_header(scales, {{"format", "pt"}}, align).bytes;
+  const auto one = std::bit_cast<std::uint32_t>(1.0F);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    for (std::size_t byte = 0; byte < sizeof(one); ++byte) {
+      file += static_cast<char>(one >> (8 * byte) & 0xff);
+    }
+  }
+  return file;
+}
 
 constexpr const char* kVllmDirectory = "vllm";
 /// The second one of versions whose attention has no scales.

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/model_totals.h"
+#include "report/page_sizes.h"
 #include "support/checkpoint.h"
 #include "support/ranks.h"
 #include "support/wire.h"

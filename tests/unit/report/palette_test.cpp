@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/palette.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +6,8 @@
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "report/map_sources.h"
 
 namespace reshardfs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/control/status_json.h"
+#include "view/control/control_json.h"
 
 #include <algorithm>
 
@@ -113,6 +113,32 @@ void write_activity(JsonWriter& json, const CounterValues& values) {
     json.member(kReadErrorNames.at(i), values.read_errors.at(i));
   }
   json.close_object();
+  json.close_object();
+}
+
+std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic) {
+  std::vector<Rank> ranks;
+  for (const SourceTraffic& source : traffic) {
+    if (ranks.empty() || ranks.back() != source.rank) ranks.push_back(source.rank);
+  }
+  return ranks;
+}
+
+void write_plan(JsonWriter& json, Rank rank, const std::vector<SourceTraffic>& traffic) {
+  json.open_object();
+  json.member("rank", rank.number());
+  json.open_list("needed_ranks");
+  for (const Rank needed : ranks_of(traffic)) json.number(needed.number());
+  json.close_list();
+  json.open_list("sources");
+  for (const SourceTraffic& source : traffic) {
+    json.open_object();
+    json.member("rank", source.rank.number());
+    json.member("file", source.file);
+    json.member("bytes", source.bytes);
+    json.close_object();
+  }
+  json.close_list();
   json.close_object();
 }
 
