@@ -14,7 +14,6 @@
 #include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
-#include "plan/replicas/content_equal.h"
 #include "plan/replicas/replica_check.h"
 #include "plan/replicas/settle_replicas.h"
 #include "plan/replicas/step_counters.h"

@@ -10,7 +10,7 @@
 #include "check/diff.h"
 #include "check/problem.h"
 #include "layout/fold.h"
-#include "plan/replicas/content_equal.h"
+#include "plan/replicas/replica_check.h"
 #include "plan/source/cell_grid.h"
 
 namespace reshardfs {

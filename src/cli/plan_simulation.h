@@ -9,7 +9,7 @@
 #include "reshardfs/conversion.h"
 
 #include "cli/words/given.h"
-#include "plan/traffic/fetch_times.h"
+#include "plan/traffic/node_fetches.h"
 
 namespace reshardfs {
 

@@ -8,7 +8,7 @@
 #include "conversion/completeness.h"
 #include "format/input_format.h"
 #include "plan/target/target_table.h"
-#include "plan/traffic/record_order.h"
+#include "plan/traffic/traffic.h"
 
 namespace reshardfs::damage {
 namespace {

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Checks with samples whether files that should hold the same slice do. Comparing all bytes would
-/// require reading the whole checkpoint.
+/// Checks whether files that should hold the same slice do: all bytes of two holdings or of a grid,
+/// or samples of a whole checkpoint, where comparing all bytes would require reading it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "plan/reading/content.h"
+#include "plan/source/cell_grid.h"
 #include "plan/source/source_table.h"
 
 namespace reshardfs {
+
+/// Whether two holdings have the same type, shape and bytes. Reads in blocks and stops at the
+/// first difference.
+/// @param limit compare at most this many bytes from the start.
+bool content_equal(const Holding& a, const Holding& b,
+                   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
+
+/// Whether all files that hold the same cell of a grid have the same bytes of it. Reads them all.
+bool are_replicas_equal(const CellGrid& grid);
 
 /// At most kReplicaReads reads of kReplicaSampleBytes each are made.
 inline constexpr std::size_t kReplicaReads = 2000;

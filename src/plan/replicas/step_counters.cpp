@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/process/parallel.h"
-#include "plan/replicas/content_equal.h"
+#include "plan/replicas/replica_check.h"
 
 namespace reshardfs {
 namespace {

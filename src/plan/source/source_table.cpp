@@ -11,7 +11,7 @@
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/whole/whole_catalogue.h"
-#include "plan/replicas/content_equal.h"
+#include "plan/replicas/replica_check.h"
 #include "plan/source/strategy_catalogue.h"
 
 namespace reshardfs {

@@ -13,7 +13,6 @@
 #include "plan/mapped/mapped_tensor.h"
 #include "plan/reading/run_maker.h"
 #include "plan/reading/run_reader.h"
-#include "plan/reading/turned_reader.h"
 #include "plan/source/packed_units.h"
 
 namespace reshardfs {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -239,6 +240,23 @@ std::vector<NodeFetches> node_fetches(const TargetTable& target,
   out.reserve(nodes.size());
   for (const std::vector<Rank>& node : nodes) out.push_back(survey.node(node));
   return out;
+}
+
+std::optional<double> FetchTimes::least() const {
+  if (!node) return store;
+  if (!store) return node;
+  return std::max(*node, *store);
+}
+
+FetchTimes fetch_times(const std::vector<std::uint64_t>& bytes, const Bandwidths& bandwidths) {
+  FetchTimes times;
+  if (bytes.empty()) return times;
+  const auto most = static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
+  const auto all =
+      static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
+  if (bandwidths.node) times.node = most / *bandwidths.node;
+  if (bandwidths.store) times.store = all / *bandwidths.store;
+  return times;
 }
 
 }  // namespace reshardfs

@@ -11,8 +11,8 @@
 #include "base/content_size.h"
 #include "format/ckpt/ckpt.h"
 #include "format/ckpt/ckpt_scanner.h"
-#include "plan/target/slice_shapes.h"
-#include "plan/traffic/record_order.h"
+#include "plan/target/target_table.h"
+#include "plan/traffic/traffic.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,7 @@
 #include "reshardfs/tensor.h"
 
 #include "plan/reading/foresight.h"
-#include "plan/target/slice_shapes.h"
+#include "plan/target/target_table.h"
 #include "view/files/tensor_file.h"
 
 namespace reshardfs {

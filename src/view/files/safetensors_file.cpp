@@ -8,7 +8,7 @@
 
 #include "reshardfs/error.h"
 
-#include "plan/target/slice_shapes.h"
+#include "plan/target/target_table.h"
 #include "view/files/recent_texts.h"
 #include "view/files/text_value.h"
 #include "view/view.h"

@@ -9,7 +9,7 @@
 
 #include "base/checked.h"
 #include "base/content_size.h"
-#include "plan/target/slice_shapes.h"
+#include "plan/target/target_table.h"
 #include "view/files/shown_words.h"
 #include "view/files/text_file.h"
 #include "view/merged/weight_map.h"

@@ -13,7 +13,7 @@
 #include "base/json/json_writer.h"
 #include "base/text/file_name.h"
 #include "base/text/text.h"
-#include "plan/target/slice_shapes.h"
+#include "plan/target/target_table.h"
 #include "view/files/npy_file.h"
 #include "view/files/text_file.h"
 #include "view/files/text_value.h"

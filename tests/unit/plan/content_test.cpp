@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/replicas/content_equal.h"
+#include "plan/replicas/replica_check.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/wire.h"

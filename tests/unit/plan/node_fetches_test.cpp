@@ -10,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/traffic/fetch_times.h"
 #include "plan/traffic/traffic.h"
 #include "support/checkpoint.h"
 #include "support/ranks.h"

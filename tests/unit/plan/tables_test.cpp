@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/target/target_table.h"
-#include "plan/traffic/record_order.h"
+#include "plan/traffic/traffic.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"

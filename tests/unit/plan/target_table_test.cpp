@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/traffic/record_order.h"
+#include "plan/traffic/traffic.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"
