@@ -11,7 +11,6 @@
 #include "base/rank_list.h"
 #include "base/text/state_names.h"
 #include "conversion/map_copies.h"
-#include "conversion/mapped_ranks.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "plan/replicas/replica_check.h"

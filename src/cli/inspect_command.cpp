@@ -33,7 +33,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/contents.h"
-#include "conversion/mapped_ranks.h"
+#include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"

@@ -13,7 +13,8 @@
 #include "base/text/glob.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
-#include "conversion/foreign_names.h"
+#include "base/text/wrapper_names.h"
+#include "checkpoint/whole/lora_adapter.h"
 #include "conversion/installed_maps.h"
 #include "conversion/source_opening.h"
 #include "conversion/strategy_input.h"
@@ -213,6 +214,21 @@ void settle_auto_map(SourceRequest& request) {
   }
   const auto set = open_set(request);
   maps = {only_map_for(shown_names(request, *set), foreign_names(*set))};
+}
+
+std::string foreign_names(const CheckpointSet& set) {
+  if (std::string words = adapter_words(set); !words.empty()) return words;
+  CommonWrapper wrapper;
+  const FileIndex* before = nullptr;
+  for (const RankFile& file : set.files()) {
+    // The files of a stage share an index.
+    if (file.index.get() == before) continue;
+    before = file.index.get();
+    for (const TensorEntry& entry : file.index->entries()) {
+      if (!is_training_state(entry.name)) wrapper.add(entry.name);
+    }
+  }
+  return wrapper_words(wrapper, set.takes_state_key());
 }
 
 }  // namespace reshardfs

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// --map auto: chooses the installed map that fits the names in a source.
+/// --map auto: chooses the installed map that fits the names in a source, and says why none does.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "reshardfs/source_request.h"
+
+#include "checkpoint/checkpoint_set.h"
 
 namespace reshardfs {
 
@@ -34,5 +36,9 @@ void settle_auto_map(SourceRequest& request);
 /// "--map a or --map b": the installed maps that show Hugging Face's names in place of these, which
 /// no map has as Hugging Face's own. Empty: there are none.
 std::string hugging_face_maps(const std::vector<std::string>& names);
+
+/// Why no map knows the names in a checkpoint, and what to do: they are those of an adapter
+/// (lora_adapter.h), or wrappers have changed them (wrapper_names.h). Empty: they are neither.
+std::string foreign_names(const CheckpointSet& set);
 
 }  // namespace reshardfs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Copies in a source, of which maps read only one: aliases of tensors, such as a tied head, and
-/// elements that a map repeats, such as key heads.
+/// What maps read only one of, so that all must be equal: copies in a source, which are aliases of
+/// tensors, such as a tied head, and elements that a map repeats, such as key heads; and what
+/// several ranks hold without a strategy, of which the first rank's tensors are taken for whole
+/// ones.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/conversion.h"
 #include "reshardfs/conversion_options.h"
 
 #include "conversion/model_maps.h"
 #include "plan/mapped/equal_tensors.h"
+#include "plan/replicas/replica_check.h"
 #include "plan/source/source_table.h"
 
 namespace reshardfs {
@@ -52,5 +56,18 @@ MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& 
 /// @throws Error kBadInput if a copy differs; names its tensor.
 std::vector<std::string> check_map_copies(const ModelMaps& maps, const ModelMaps::Result& shown,
                                           const MappedSourceOptions& options, Replicas replicas);
+
+/// Compares samples of what the ranks hold; nothing where layouts are stated, or no map is given.
+/// @return the parameters that differ.
+/// @throws Error kBadInput under kSame if most matrices differ: then they are slices.
+std::vector<ReplicaDisagreement> compare_mapped_ranks(const SourceTable& source,
+                                                      const ModelMaps& maps, Replicas replicas);
+
+/// @param differing of which only those count that are shown.
+/// @return warnings, under kFirst.
+/// @throws Error kBadInput under kSame if a tensor that is shown is made of one that differs.
+std::vector<std::string> settle_mapped_ranks(const std::vector<ReplicaDisagreement>& differing,
+                                             const ModelMaps::Result& shown,
+                                             const MappedSourceOptions& options, Replicas replicas);
 
 }  // namespace reshardfs

@@ -5,9 +5,10 @@
 
 #include "reshardfs/error.h"
 
-#include "conversion/named_strategy.h"
+#include "checkpoint/recognition.h"
 #include "plan/source/recorded_strategy.h"
 #include "storage/local/linkless_tree.h"
+#include "strategy/files/strategy_file.h"
 #include "strategy/rules/rules_apply.h"
 
 namespace reshardfs {
@@ -161,6 +162,20 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
     return rules_->apply(full_shapes(source, names));
   }
   return std::exchange(strategy_, std::nullopt);
+}
+
+Strategy load_named_strategy(const std::filesystem::path& path, const SourceTreePtr& tree) {
+  try {
+    return load_strategy(path, tree);
+  } catch (const Error& error) {
+    const bool is_content =
+        error.kind() == ErrorKind::kBadInput || error.kind() == ErrorKind::kMissing;
+    if (!is_content || !is_checkpoint(path)) throw;
+    throw Error(ErrorKind::kUsage, "is a checkpoint, not a strategy")
+        .in_file(path.string())
+        .needs(Need::kSourceStrategy)
+        .hint("name the strategy file that the training job wrote (strategy_ckpt_config)");
+  }
 }
 
 }  // namespace reshardfs

@@ -16,6 +16,7 @@
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
 #include "storage/inputs.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -96,5 +97,10 @@ bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks);
 /// The parameters of a checkpoint, with the shapes of their slices.
 /// @param takes selects the parameters.
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint, const NameTaker& takes = {});
+
+/// load_strategy() of a path that a user has named, which may be a checkpoint instead.
+/// @throws Error kUsage if it is one; what load_strategy() throws.
+Strategy load_named_strategy(const std::filesystem::path& path,
+                             const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

@@ -98,4 +98,13 @@ bool is_training_state(const std::string& name, const std::vector<std::string>& 
          is_torch_state(name);
 }
 
+std::vector<std::string> without_states(const std::set<std::string>& names) {
+  std::vector<std::string> kept;
+  for (const std::string& name : names) {
+    const std::string weight = weight_name_of(name);
+    if (weight == name || !names.contains(weight)) kept.push_back(name);
+  }
+  return kept;
+}
+
 }  // namespace reshardfs

@@ -2,6 +2,7 @@
 /// What names tell of the parameters that training keeps beside a model's weights.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,8 @@ std::string weight_name_of(const std::string& name);
 /// megatron/core/optimizer/distrib_optimizer.py).
 /// @param prefixes of more states than MindSpore's own.
 bool is_training_state(const std::string& name, const std::vector<std::string>& prefixes = {});
+
+/// The names without the optimizer states of others among them: what to name in a message.
+std::vector<std::string> without_states(const std::set<std::string>& names);
 
 }  // namespace reshardfs

@@ -11,7 +11,7 @@
 #include "base/known.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/whole/model_shapes.h"
-#include "conversion/stated_model/layer_table.h"
+#include "conversion/stated_model/layer_names.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {

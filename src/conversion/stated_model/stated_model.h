@@ -53,7 +53,7 @@ std::filesystem::path config_of(const ModelQuestion& question);
 
 /// The set's own statement, and what comparing adds to it:
 /// - `missing`: layers below the number that is stated; tensors that the other layers of the same
-///   kind have; rows of a vocabulary. Only for types of models in layer_table.h.
+///   kind have; rows of a vocabulary. Only for types of models in layer_names.h.
 /// - `differences`: sizes of another model.
 /// - `doubts`: the same for other types.
 /// - `grounds`, where the numbers prove that all is there.

@@ -7,8 +7,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/state_names.h"
 #include "base/text/text.h"
-#include "strategy/derive/derive_names.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,6 @@
 #include "base/text/numbers.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
-#include "strategy/derive/derive_names.h"
 
 namespace reshardfs {
 namespace {

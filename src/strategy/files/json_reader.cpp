@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/files/json_reader.h"
-
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -11,6 +9,7 @@
 
 #include "base/json/json_value.h"
 #include "strategy/files/layout_fields.h"
+#include "strategy/files/raw_strategy.h"
 
 namespace reshardfs {
 namespace {

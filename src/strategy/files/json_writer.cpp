@@ -11,9 +11,9 @@
 #include "reshardfs/strategy.h"
 
 #include "base/text/utf8.h"
-#include "strategy/files/json_bytes.h"
 #include "strategy/files/layout_fields.h"
 #include "strategy/files/stage_prefix.h"
+#include "strategy/files/strategy_file.h"
 
 namespace reshardfs {
 namespace {

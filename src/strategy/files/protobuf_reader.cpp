@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/files/protobuf_reader.h"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +13,7 @@
 
 #include "strategy.pb.h"
 #include "strategy/files/layout_fields.h"
+#include "strategy/files/raw_strategy.h"
 
 namespace reshardfs {
 namespace {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// Reads one strategy file, of either format.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,14 @@ struct RawStrategy {
 
 /// @throws Error kBadInput if `raw` holds as many items as a strategy may have.
 void check_room_for_item(const RawStrategy& raw);
+
+/// Reads the text of a JSON strategy file. Beyond what MindSpore reads, tensor_map may have lists
+/// of axes among its entries, and "field" may be absent.
+/// @throws Error kBadInput, with the parameter if there is one, without the file.
+RawStrategy read_json_strategy(const std::string& text);
+
+/// Reads the bytes of a protobuf strategy file.
+/// @throws Error kBadInput, with the parameter if there is one, without the file.
+RawStrategy read_protobuf_strategy(const std::string& bytes);
 
 }  // namespace reshardfs

@@ -7,8 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_value.h"
-#include "strategy/files/json_reader.h"
-#include "strategy/files/protobuf_reader.h"
+#include "strategy/files/raw_strategy.h"
 #include "strategy/files/stage_prefix.h"
 
 namespace reshardfs {

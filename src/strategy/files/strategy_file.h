@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -33,5 +34,9 @@ Strategy load_strategy(const std::filesystem::path& path, const SourceTreePtr& t
 /// The stage of an unmerged file with operators: that of the first one.
 /// @throws Error kBadInput if that is no stage.
 std::int64_t stage_of_operators(const RawStrategy& raw);
+
+/// The size of to_json(), without the text of a million parameters.
+/// @throws Error as to_json().
+std::uint64_t json_bytes(const Strategy& strategy);
 
 }  // namespace reshardfs

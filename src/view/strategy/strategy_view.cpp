@@ -10,7 +10,7 @@
 
 #include "base/text/text.h"
 #include "plan/source/recorded_strategy.h"
-#include "strategy/files/json_bytes.h"
+#include "strategy/files/strategy_file.h"
 #include "view/files/text_file.h"
 #include "view/view.h"
 

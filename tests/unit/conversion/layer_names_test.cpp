@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "conversion/stated_model/layer_table.h"
-
 namespace reshardfs {
 namespace {
 

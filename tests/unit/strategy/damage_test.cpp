@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "strategy/files/json_reader.h"
-#include "strategy/files/protobuf_reader.h"
+#include "strategy/files/raw_strategy.h"
 #include "strategy_samples.h"
 
 namespace reshardfs::testing {

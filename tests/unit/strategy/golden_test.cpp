@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "strategy/files/json_bytes.h"
+#include "strategy/files/strategy_file.h"
 #include "strategy_samples.h"
 
 namespace reshardfs::testing {
