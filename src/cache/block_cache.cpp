@@ -8,7 +8,6 @@
 
 #include "reshardfs/error.h"
 
-#include "cache/cache_counters.h"
 #include "cache/cache_directory.h"
 #include "cache/fill_queue.h"
 #include "cache/kept_records.h"

@@ -12,7 +12,7 @@
 
 #include "base/process/fault_report.h"
 #include "base/process/resource_limits.h"
-#include "cache/unfilled_bytes.h"
+#include "cache/record.h"
 
 namespace reshardfs {
 namespace {

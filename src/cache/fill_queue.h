@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "base/process/lone_thread.h"
-#include "cache/cache_counters.h"
 #include "cache/record.h"
 #include "cache/record_writer.h"
 

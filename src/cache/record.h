@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -62,5 +63,15 @@ class RecordHeader {
 
   Sums sums_;
 };
+
+// NOLINTBEGIN(modernize-avoid-c-arrays): of a length that is known when it runs
+/// Memory for bytes that will all be written: filling it with zeros before would take as long.
+using UnfilledBytes = std::unique_ptr<std::byte[]>;
+
+/// @throws std::bad_alloc
+inline UnfilledBytes unfilled_bytes(std::size_t count) {
+  return std::make_unique_for_overwrite<std::byte[]>(count);
+}
+// NOLINTEND(modernize-avoid-c-arrays)
 
 }  // namespace reshardfs

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/posix/read_write.h"
-#include "cache/unfilled_bytes.h"
+#include "cache/record.h"
 
 namespace reshardfs {
 namespace {

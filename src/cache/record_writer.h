@@ -10,11 +10,24 @@
 #include <span>
 #include <stop_token>
 
-#include "cache/cache_counters.h"
 #include "cache/cache_directory.h"
 #include "cache/record.h"
 
 namespace reshardfs {
+
+/// What one process has done with its cache. See BlockCache::Stats.
+struct CacheCounters {
+  std::atomic<std::uint64_t> hits = 0;
+  std::atomic<std::uint64_t> misses = 0;
+  std::atomic<std::uint64_t> value_hits = 0;
+  std::atomic<std::uint64_t> value_misses = 0;
+  std::atomic<std::uint64_t> bytes_read = 0;
+  std::atomic<std::uint64_t> bytes_written = 0;
+  std::atomic<std::uint64_t> bad_records = 0;
+  std::atomic<std::uint64_t> evicted_records = 0;
+  std::atomic<std::uint64_t> not_kept = 0;
+  std::atomic<std::uint64_t> failures = 0;
+};
 
 /// Puts records into a cache and keeps its bound; one thread of a process does that. Failures are
 /// counted and reported as faults; after one nothing is kept for a while.

@@ -14,7 +14,7 @@
 
 #include "base/sha256.h"
 #include "export/block_journal.h"
-#include "export/companions.h"
+#include "export/contents.h"
 #include "export/page_sharing.h"
 
 namespace reshardfs {

@@ -2,7 +2,11 @@
 #include "export/object_target.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,17 +14,76 @@
 #include "reshardfs/error.h"
 
 #include "base/text/url_path.h"
-#include "export/begun_uploads.h"
-#include "export/companions.h"
+#include "export/checksums.h"
+#include "export/contents.h"
 #include "export/folder.h"
-#include "export/object_claim.h"
+#include "export/manifest.h"
+#include "export/manifest_text.h"
 #include "export/planned_files.h"
-#include "export/sums.h"
+#include "export/share.h"
 #include "export/upload_job.h"
 #include "transport/s3_objects.h"
 
 namespace reshardfs {
 namespace {
+
+class ObjectClaim final : public Claim {
+ public:
+  ObjectClaim(const ObjectTarget& target, const std::optional<Share>& share)
+      : target_(target), name_(manifest_name(share)) {}
+
+  std::string read() override { return seen_ = now(); }
+  void begin(std::uint64_t good, const std::string& header,
+             const std::string& /*opening*/) override {
+    header_ = header;
+    begun_ = good > 0;
+  }
+  bool appends() const noexcept override { return false; }
+  void append(const std::string& /*line*/) override {}
+  void save(const std::function<std::string()>& text) override {
+    const std::lock_guard lock(mutex_);
+    store(text(), /*is_complete=*/false);
+  }
+  void complete(const std::string& text) override {
+    const std::lock_guard lock(mutex_);
+    store(text, /*is_complete=*/true);
+  }
+  void require_own() const override { require_own(now()); }
+
+ private:
+  std::string now() const { return target_.read(name_, {}).value_or(""); }
+
+  void require_own(const std::string& there) const {
+    if (begun_ && !there.starts_with(header_)) throw another_export_error(target_.shown(name_));
+  }
+
+  void store(const std::string& text, bool is_complete) {
+    const std::string there = now();
+    require_own(there);
+    // The same share in another process: after the failure of a node, for example.
+    const bool was_completed = there != seen_ && there.starts_with(header_) &&
+                               there.ends_with(manifest_last_line(header_));
+    if (there != text && (is_complete || !was_completed)) {
+      write_s3_object(target_.name(name_), std::as_bytes(std::span(text)));
+      seen_ = text;
+    }
+    begun_ = true;
+  }
+
+  const ObjectTarget& target_;
+  const std::string name_;
+  std::string header_;
+  bool begun_ = false;  ///< whether the one that is there is this export's
+  std::string seen_;
+  std::mutex mutex_;  // guards both, and keeps writers apart
+};
+
+/// Target::claim() in an object store, which has no locks: if another process has started a
+/// manifest in the same place, the next write notices it.
+/// @param target must outlive the claim.
+std::unique_ptr<Claim> claim_in(const ObjectTarget& target, const std::optional<Share>& share) {
+  return std::make_unique<ObjectClaim>(target, share);
+}
 
 /// What the names of objects begin with in which an export records what it does.
 constexpr const char* kOwnNames = ".reshardfs-export";

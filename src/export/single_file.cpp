@@ -10,11 +10,11 @@
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
+#include "export/exporter.h"
 #include "export/file_job.h"
 #include "export/folder.h"
 #include "export/partial_file.h"
 #include "export/read_back.h"
-#include "export/run_writes.h"
 
 namespace reshardfs {
 namespace {

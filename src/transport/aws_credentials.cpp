@@ -16,9 +16,9 @@
 #include "reshardfs/error.h"
 
 #include "transport/http_engine.h"
+#include "transport/http_message.h"
 #include "transport/s3_listing.h"
 #include "transport/text_receiver.h"
-#include "transport/trimmed.h"
 #include "transport/url.h"
 
 namespace reshardfs {

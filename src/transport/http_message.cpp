@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/text/numbers.h"
-#include "transport/trimmed.h"
 
 namespace reshardfs {
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept {

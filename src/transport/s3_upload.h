@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Objects that are written in parts. An object has its name when all of it is there, not before.
+/// Of uploads that have been neither completed nor aborted, the store keeps the parts, and charges
+/// for them; to list, read or abort these makes requests and waits.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,10 +18,27 @@
 #include "transport/http_engine.h"
 #include "transport/s3_checksum.h"
 #include "transport/s3_listing.h"
-#include "transport/s3_open_uploads.h"
 #include "transport/s3_store.h"
 
 namespace reshardfs {
+
+/// All uploads whose keys begin with that of `prefix`, from any process.
+/// @throws Error kIo, kBadInput.
+void list_s3_uploads(const S3Name& prefix, const std::function<void(S3OpenUpload& upload)>& visit);
+
+/// That it is not there is no error. @throws Error kIo.
+void abort_s3_upload(const S3Name& name, const std::string& id);
+
+/// The parts that an upload has so far.
+struct S3BegunUpload {
+  std::string id{};
+  std::map<std::size_t, S3Part> parts{};  ///< counted from 0, as S3Upload does
+  /// Whether all of them must be named with checksums that the store does not tell here.
+  bool needs_checksums = false;
+};
+
+/// @throws Error kMissing if the upload is not there any more, kIo, kBadInput.
+S3BegunUpload look_at_s3_upload(const S3Name& name, const std::string& id);
 
 /// One object that is being written. All member functions make requests and wait.
 class S3Upload {

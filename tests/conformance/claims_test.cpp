@@ -12,7 +12,6 @@
 #include "conformance/export_case.h"
 #include "export/checksums.h"
 #include "export/other_manifests.h"
-#include "export/sums.h"
 #include "support/errors.h"
 
 namespace reshardfs::conformance {
