@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/torch/tensor_range.h"
-#include "layout/nest_copy.h"
+#include "layout/nest.h"
 #include "layout/regions.h"
 #include "storage/strided_ranges.h"
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "reshardfs/shape.h"
@@ -116,5 +117,26 @@ struct Region {
 
 /// Elements of one index of each dimension, in C order.
 PerDimension<std::int64_t> element_strides(std::span<const std::int64_t> shape) noexcept;
+
+/// `count` indices of a dimension, `step` apart.
+struct DimensionLoop {
+  std::size_t dimension = 0;
+  std::int64_t count = 1;
+  std::int64_t step = 1;
+};
+
+/// `count` elements of a tensor, `stride` elements apart, as loops along its dimensions, from the
+/// innermost on. Nothing if they do not go along dimensions: they begin or end inside one, or step
+/// over its end.
+/// @param count at least 1.
+/// @param stride at least 1.
+std::optional<PerDimension<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
+                                                            std::span<const std::int64_t> shape);
+
+/// Copies the elements of a nest from memory: runs where elements follow one another on both sides,
+/// or else planes, in blocks whose cache lines stay near on both sides.
+/// @param from where element 0 of Nest::from is, @param to where that of Nest::to is.
+/// @param element bytes: 1, 2, 4, 8 or 16.
+void copy_elements(const std::byte* from, std::byte* to, const Nest& nest, std::size_t element);
 
 }  // namespace reshardfs

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "layout/dimension_loops.h"
+#include "layout/nest.h"
 
 namespace reshardfs {
 namespace {

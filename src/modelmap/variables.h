@@ -15,8 +15,7 @@
 
 #include "base/known.h"
 #include "modelmap/expression.h"
-#include "modelmap/settings.h"
-#include "modelmap/training_config.h"
+#include "modelmap/training_settings.h"
 
 namespace reshardfs::modelmap {
 

@@ -11,7 +11,7 @@
 
 #include "base/json/json_value.h"
 #include "base/text/numbers.h"
-#include "modelmap/training_config.h"
+#include "modelmap/training_settings.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
 

@@ -7,7 +7,7 @@
 #include "reshardfs/node_fetches.h"
 
 #include "base/checked.h"
-#include "layout/nest_copy.h"
+#include "layout/nest.h"
 #include "plan/reading/source_sinks.h"
 #include "storage/strided_ranges.h"
 

@@ -11,7 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
-#include "layout/dimension_loops.h"
+#include "layout/nest.h"
 #include "report/text/text.h"
 
 namespace reshardfs {

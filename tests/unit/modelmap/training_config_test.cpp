@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modelmap/training_config.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "map_samples.h"
+#include "modelmap/training_settings.h"
 
 namespace reshardfs::modelmap::testing {
 namespace {
