@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One page about a conversion, for people, and the facts that it shares with a mount's
-/// status.json.
+/// One page about a conversion, for people, and what it and a mount's status.json state of the
+/// conversion: facts that never change.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,7 @@ TensorEntry entry_of(const kept::Entry& kept) {
   entry.name = kept.name();
   entry.dtype = static_cast<DType>(kept.dtype());
   entry.encoding = static_cast<ContentEncoding>(kept.encoding());
-  entry.shape = Shape(kept.shape().begin(), kept.shape().end());
+  entry.shape = KeptShape(Shape(kept.shape().begin(), kept.shape().end()));
   for (int i = 0; i + 1 < kept.extents_size(); i += 2) {
     entry.extents.emplace_back(kept.extents(i), kept.extents(i + 1));
   }

@@ -38,13 +38,13 @@ constexpr Glyphs kAsciiGlyphs{"|- ", "`- ", "|  ", "   ", "x"};
 
 /// `share` of `columns`, in eighths of a column where the characters are there.
 std::string bar_text(double share, std::size_t columns, bool utf8) {
-  constexpr std::array<std::string_view, 8> kParts{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const std::size_t steps = utf8 ? kParts.size() : 1;
+  constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const std::size_t steps = utf8 ? kEighths.size() : 1;
   const auto filled = static_cast<std::size_t>(
       std::llround(share * static_cast<double>(columns) * static_cast<double>(steps)));
   std::string bar;
   for (std::size_t i = 0; i < filled / steps; ++i) bar += utf8 ? "█" : "#";
-  return utf8 ? bar + std::string(kParts.at(filled % steps)) : bar;
+  return utf8 ? bar + std::string(kEighths.at(filled % steps)) : bar;
 }
 
 std::string share_text(double share) {
