@@ -2,11 +2,12 @@
 #include "base/process/child_process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -32,7 +33,8 @@ struct Plan {
   char* const* argv = nullptr;
   const char* directory = nullptr;  ///< or none
   std::span<const std::pair<int, int>> descriptors{};
-  std::span<const int> others{};  ///< to close
+  bool closes_others = false;
+  std::span<const int> others{};  ///< those that are known; others may come until the child starts
   sigset_t blocked{};
   int error = 0;
 };
@@ -54,12 +56,22 @@ bool pass(int from, int to) noexcept {
   return from == to ? ::fcntl(to, F_SETFD, 0) == 0 : ::dup2(from, to) == to;
 }
 
+/// Linux 5.11 marks all of them, older kernels those that are known.
+void close_others(std::span<const int> known) noexcept {
+#if defined(SYS_close_range) && defined(CLOSE_RANGE_CLOEXEC)
+  constexpr unsigned kFirst = STDERR_FILENO + 1;
+  if (::syscall(SYS_close_range, kFirst, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+#endif
+  for (const int other : known) ::fcntl(other, F_SETFD, FD_CLOEXEC);
+}
+
 bool prepare(const Plan& plan) noexcept {
   reset_handlers();
+  // Before those that are passed on, which then stay open.
+  if (plan.closes_others) close_others(plan.others);
   for (const auto& [from, to] : plan.descriptors) {
     if (!pass(from, to)) return false;
   }
-  for (const int other : plan.others) ::close(other);
   if (plan.directory != nullptr && ::chdir(plan.directory) != 0) return false;
   return ::sigprocmask(SIG_SETMASK, &plan.blocked, nullptr) == 0;
 }
@@ -78,15 +90,12 @@ int run_child(void* data) noexcept {
   ::_exit(127);
 }
 
-/// The descriptors that a program would get, but for the standard streams and `but`.
-std::vector<int> inherited(std::span<const std::pair<int, int>> but) {
+/// The descriptors that a program would get, but for the standard streams.
+std::vector<int> inherited() {
   std::vector<int> all;
   for (const int number : open_descriptors()) {
     const int flags = number > STDERR_FILENO ? ::fcntl(number, F_GETFD) : -1;
-    if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
-    const bool kept = std::any_of(but.begin(), but.end(),
-                                  [number](const auto& pair) { return pair.second == number; });
-    if (!kept) all.push_back(number);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) all.push_back(number);
   }
   return all;
 }
@@ -99,14 +108,14 @@ Spawned spawn(const ProgramRun& run) {
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const std::vector<int> others =
-      run.closes_others ? inherited(run.descriptors) : std::vector<int>();
+  const std::vector<int> others = run.closes_others ? inherited() : std::vector<int>();
   std::vector<std::byte> stack(kStackBytes);
 
   Plan plan{.program = run.program.c_str(),
             .argv = argv.data(),
             .directory = run.directory.empty() ? nullptr : run.directory.c_str(),
             .descriptors = run.descriptors,
+            .closes_others = run.closes_others,
             .others = others};
   sigset_t all;
   sigset_t before;

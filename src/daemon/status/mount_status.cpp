@@ -190,6 +190,7 @@ std::vector<std::optional<TaskResult>> answers_of(const std::vector<MountEntry>&
   std::vector<std::optional<BoundedTask>> tasks = ask_all(mounts, name);
   const auto deadline = BoundedTask::Clock::now() + patience;
   std::vector<std::optional<TaskResult>> answers;
+  answers.reserve(tasks.size());
   for (std::optional<BoundedTask>& task : tasks) {
     answers.push_back(task ? task->wait_until(deadline) : TaskResult{EAGAIN, ""});
   }
