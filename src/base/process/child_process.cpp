@@ -2,7 +2,6 @@
 #include "base/process/child_process.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,6 +19,9 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/directory_stream.h"
+#if __has_include(<linux/close_range.h>)
+#include <linux/close_range.h>
+#endif
 
 namespace reshardfs {
 namespace {

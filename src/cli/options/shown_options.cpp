@@ -224,8 +224,8 @@ std::vector<Option> map_group() {
        .type = "FILE.yaml",
        .help = "The YAML file of the training job whose checkpoint the map reads or makes: it "
                "states the layouts that no shape shows; by default, YAML files beside the source "
-               "that set them. Numbers in it (num_layers, hidden_size, ...) are compared with the "
-               "model",
+               "that set them; the numbers of the model in it (num_layers and others) are compared "
+               "with the tensors",
        .commands = kVariables},
       {.name = "map-var",
        .takes = Takes::kTexts,

@@ -71,8 +71,8 @@ TEST(ModelShapes, AreNoneOfWhatIsNoConfiguration) {
   }
 }
 
-RowsVerdict rows(const std::string& a, const Shape& a_shape, const std::string& b,
-                 const Shape& b_shape) {
+RowsVerdict rows_of(const std::string& a, const Shape& a_shape, const std::string& b,
+                    const Shape& b_shape) {
   return judge_rows({a, a_shape}, {b, b_shape});
 }
 
@@ -80,19 +80,19 @@ TEST(TwinRows, AreThoseOfAWeightItsBiasAndItsStates) {
   EXPECT_EQ(twin_names("w.weight"), std::vector<std::string>{"w.bias"});
   EXPECT_EQ(twin_names("adam_m.w.bias"), std::vector<std::string>{"w.bias"});
   EXPECT_EQ(twin_names("w.bias"), std::vector<std::string>{});
-  EXPECT_EQ(rows("w.weight", {8, 3}, "w.bias", {8}), RowsVerdict::kSame);
-  EXPECT_EQ(rows("w.weight", {8, 3}, "w.bias", {12}), RowsVerdict::kFirstIsShort);
-  EXPECT_EQ(rows("w.bias", {8}, "w.weight", {12, 3}), RowsVerdict::kFirstIsShort);
-  EXPECT_EQ(rows("w.weight", {8, 3}, "w.bias", {3}), RowsVerdict::kUnknown);
-  EXPECT_EQ(rows("adam_m.w", {8, 3}, "w", {12, 3}), RowsVerdict::kFirstIsShort);
-  EXPECT_EQ(rows("adam_m.w", {8, 3}, "w", {4, 3}), RowsVerdict::kSecondIsShort);
-  EXPECT_EQ(rows("adam_m.w", {8, 3}, "w", {8, 4}), RowsVerdict::kUnknown);
-  EXPECT_EQ(rows("adam_m.w", {}, "w", {}), RowsVerdict::kUnknown);
+  EXPECT_EQ(rows_of("w.weight", {8, 3}, "w.bias", {8}), RowsVerdict::kSame);
+  EXPECT_EQ(rows_of("w.weight", {8, 3}, "w.bias", {12}), RowsVerdict::kFirstIsShort);
+  EXPECT_EQ(rows_of("w.bias", {8}, "w.weight", {12, 3}), RowsVerdict::kFirstIsShort);
+  EXPECT_EQ(rows_of("w.weight", {8, 3}, "w.bias", {3}), RowsVerdict::kUnknown);
+  EXPECT_EQ(rows_of("adam_m.w", {8, 3}, "w", {12, 3}), RowsVerdict::kFirstIsShort);
+  EXPECT_EQ(rows_of("adam_m.w", {8, 3}, "w", {4, 3}), RowsVerdict::kSecondIsShort);
+  EXPECT_EQ(rows_of("adam_m.w", {8, 3}, "w", {8, 4}), RowsVerdict::kUnknown);
+  EXPECT_EQ(rows_of("adam_m.w", {}, "w", {}), RowsVerdict::kUnknown);
 }
 
 TEST(TwinRows, OfASquareWeightAreNotToldByItsBias) {
-  EXPECT_EQ(rows("w.weight", {4, 4}, "w.bias", {4}), RowsVerdict::kUnknown);
-  EXPECT_EQ(rows("w.bias", {4}, "w.weight", {4, 4}), RowsVerdict::kSame);
+  EXPECT_EQ(rows_of("w.weight", {4, 4}, "w.bias", {4}), RowsVerdict::kUnknown);
+  EXPECT_EQ(rows_of("w.bias", {4}, "w.weight", {4, 4}), RowsVerdict::kSame);
 }
 
 TEST(TwinRows, HaveWords) {
