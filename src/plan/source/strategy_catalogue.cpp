@@ -2,12 +2,12 @@
 #include "plan/source/strategy_catalogue.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "layout/slicing.h"
 
@@ -46,15 +46,13 @@ std::optional<Shape> full_shape(const Layout& layout, std::int64_t device, const
   }
 }
 
-/// Those that have the shape of their weights whatever the optimizer.
-bool is_like_its_weight(const std::string& name) {
-  return !name.starts_with("exp_avg_sq.") && weight_name_of(name) != name;
-}
+constexpr std::string_view kAccumulated = "accu_grads.";
 
-/// The states of optimizers in the files of a stage.
-class StateSlices {
+/// The accumulated gradients in the files of a stage.
+class GradientSlices {
  public:
-  StateSlices(const CheckpointSet& checkpoint, const RankRange& ranks, const StageLayouts& layouts)
+  GradientSlices(const CheckpointSet& checkpoint, const RankRange& ranks,
+                 const StageLayouts& layouts)
       : ranks_(ranks), layouts_(layouts) {
     for (const RankFile& file : checkpoint.files()) {
       if (ranks.contains(file.rank)) files_.push_back(&file);
@@ -62,32 +60,29 @@ class StateSlices {
   }
 
   /// @param name of a layout with an optimizer's cut.
-  /// @return the layout that the state's slices have; nothing if it is the stated one.
+  /// @return the layout that the slices have; nothing if it is the stated one.
   /// @throws Error kBadInput if they have none that fits.
   std::optional<Layout> layout_of(const std::string& name) const {
-    const auto state = held(name);
-    if (!state) return std::nullopt;
-    const Layout& stated = *state->layout;
-    const auto cut = full(*state, stated);
-    Layout uncut_layout = stated;
+    const auto gradient = held(name);
+    if (!gradient) return std::nullopt;
+    Layout uncut_layout = *gradient->layout;
     uncut_layout.optimizer_shard_size = 0;
-    const auto uncut = full(*state, uncut_layout);
+    const auto cut = full(*gradient, *gradient->layout);
+    const auto uncut = full(*gradient, uncut_layout);
     if (!cut || !uncut || cut == uncut) return std::nullopt;
-    const std::string weight_name = weight_name_of(name);
+    const std::string weight_name = name.substr(kAccumulated.size());
     const auto weight = held(weight_name);
     const auto whole = weight ? full(*weight, *weight->layout) : std::nullopt;
     if (whole == cut) return std::nullopt;
-    const bool is_accumulated = name.starts_with("accu_grads.");
-    if (is_accumulated && whole == uncut) return uncut_layout;
-    if (!whole && !is_accumulated) return std::nullopt;
-    const std::string slice = "its slice " + to_string(state->slice);
+    if (whole == uncut) return uncut_layout;
+    const std::string slice = "its slice " + to_string(gradient->slice);
     Error error(ErrorKind::kBadInput,
                 whole ? slice + " is of " + to_string(*cut) + " by the source strategy, or of " +
                             to_string(*uncut) + " without the optimizer's cut, but '" +
                             printable(weight_name) + "' is " + to_string(*whole)
                       : slice + " may be cut for the optimizer or not, and no file has '" +
                             printable(weight_name) + "', whose shape would tell");
-    throw error.in_file(state->file->path.string());
+    throw error.in_file(gradient->file->path.string());
   }
 
  private:
@@ -147,9 +142,9 @@ StrategyCatalogue::StrategyCatalogue(const CheckpointSet& checkpoint, Strategy s
     const StageLayouts& stated = strategy_.stage(stage);
     StageLayouts& own = stages.emplace_back(stated);
     const RankRange devices = ranks().of_stage(stage);
-    const StateSlices slices(checkpoint, devices, stated);
+    const GradientSlices slices(checkpoint, devices, stated);
     for (const auto& [name, layout] : stated) {
-      if (layout.optimizer_shard_size == 0 || !is_like_its_weight(name)) continue;
+      if (layout.optimizer_shard_size == 0 || !name.starts_with(kAccumulated)) continue;
       try {
         if (const auto found = slices.layout_of(name)) own.insert_or_assign(name, *found);
       } catch (const Error& error) {

@@ -24,9 +24,9 @@ SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strate
 
 /// Places the slices in each rank's file, or in its parts, according to a strategy.
 ///
-/// MindSpore's strategies give states of an optimizer the optimizer's cut of their weights, and
-/// accumulated gradients, too, which are cut only with gradient_accumulation_shard: then the slices
-/// tell. The full shape is that of the weight with the cut, or without it.
+/// MindSpore's strategies give accumulated gradients (accu_grads.*) the optimizer's cut of their
+/// weights, whether gradient_accumulation_shard cuts them or not: then the slices tell. The full
+/// shape is that of the weight, with the cut or without it.
 class StrategyCatalogue final : public Catalogue {
  public:
   /// Takes the optimizer's cut away from accumulated gradients whose slices do not have it.
@@ -36,14 +36,14 @@ class StrategyCatalogue final : public Catalogue {
   const Strategy& strategy() const noexcept { return strategy_; }
 
   std::vector<const Layout*> layouts_of(const std::string& name) const override;
-  /// @throws Error kBadInput if the slice of a state contradicts that of its weight.
+  /// @throws Error kBadInput if the slices of accumulated gradients contradict those of the weight.
   std::vector<SlicePlacement> placements(const std::string& name,
                                          const Holders& holders) const override;
   std::string hint() const override;
 
  private:
   Strategy strategy_;
-  std::map<std::string, Error> contradictions_;  ///< by the state's name
+  std::map<std::string, Error> contradictions_;  ///< by the gradients' name
 };
 
 /// The catalogue that lays out the parameters of a set.
