@@ -52,6 +52,8 @@ class FileJob final : public WriteJob {
     if (journal_) return;
     const TargetCall call(*this);
     const std::filesystem::path parent = path_.parent_path();
+    // Of a worker that could not begin: its lock would be taken for another process's.
+    partial_.reset();
     partial_ = std::make_unique<PartialFile>(writing_.root.make(parent), path_.filename(),
                                              file().size(), writing_.writers);
     if (writing_.reflink) {

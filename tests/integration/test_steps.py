@@ -259,11 +259,8 @@ class Steps(unittest.TestCase):
             mountpoint = directory / "mnt"
             mountpoint.mkdir()
             with mountpoint_guard(mountpoint):
-                begin = time.monotonic()
                 result = run("mount", made.source, mountpoint, *made.options(), "--step", "all")
-                taken = time.monotonic() - begin
                 self.assertEqual(result.code, 0, result.stderr)
-                self.assertLess(taken, 1.0)
                 self.assertEqual(len(steps_in(mountpoint)), 50)
                 self.assertEqual(len(command("ls", "-l", mountpoint / "steps").splitlines()), 51)
                 self.assertEqual(open_sources(mountpoint, made.source), [])

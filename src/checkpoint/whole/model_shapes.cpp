@@ -78,7 +78,9 @@ constexpr std::array kExpertRows = {
     Row{"down_proj.weight", "HM"},
 };
 
-constexpr std::size_t npos = std::string_view::npos;
+bool has_letter(std::string_view letters, char letter) {
+  return letters.find(letter) != std::string_view::npos;
+}
 
 bool ends_in(std::string_view name, std::string_view end) {
   if (name.size() < end.size()) return false;
@@ -215,8 +217,8 @@ std::optional<StatedShape> ModelShapes::find(const std::string& name) const {
     }
     if (number == numbers_.end()) return std::nullopt;
     stated.shape.push_back(*number->second);
-    stated.is_of_heads = stated.is_of_heads || std::string_view("AGF").find(letter) != npos;
-    stated.is_of_others = stated.is_of_others || std::string_view("MELK").find(letter) != npos;
+    stated.is_of_heads = stated.is_of_heads || has_letter("AGF", letter);
+    stated.is_of_others = stated.is_of_others || has_letter("MELK", letter);
     stated.origins += (stated.origins.empty() ? "" : "; ") + number->second.origin();
   }
   if (stated.may_have_more_rows) {

@@ -173,4 +173,20 @@ const LayerRule& untyped_layer_rule() {
   return kUntyped;
 }
 
+std::string layers_words(const std::vector<std::int64_t>& numbers) {
+  if (numbers.size() == 1) return "layer " + std::to_string(numbers.front());
+  if (numbers.size() == 2) {
+    return "layers " + std::to_string(numbers[0]) + " and " + std::to_string(numbers[1]);
+  }
+  std::string text = "layers ";
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+    if (end - i > 1) text += "-" + std::to_string(numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace reshardfs

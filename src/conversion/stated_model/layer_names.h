@@ -82,4 +82,7 @@ const LayerRule* layer_rule(std::string_view model_type);
 /// The rule of files that state no type: params.json of Meta's releases, Megatron-LM's arguments.
 const LayerRule& untyped_layer_rule();
 
+/// "layer 2", "layers 2 and 3", "layers 2-5".
+std::string layers_words(const std::vector<std::int64_t>& numbers);
+
 }  // namespace reshardfs

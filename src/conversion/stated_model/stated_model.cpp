@@ -2,6 +2,7 @@
 #include "conversion/stated_model/stated_model.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -44,23 +45,6 @@ bool is_plain_float(DType dtype) {
     default:
       return false;
   }
-}
-
-/// "layer 2", "layers 2 and 3", "layers 2-5".
-std::string layers_words(const std::vector<std::int64_t>& numbers) {
-  if (numbers.size() == 1) return "layer " + std::to_string(numbers.front());
-  if (numbers.size() == 2) {
-    return "layers " + std::to_string(numbers[0]) + " and " + std::to_string(numbers[1]);
-  }
-  std::string text = "layers ";
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
-    if (end - i > 1) text += "-" + std::to_string(numbers[end - 1]);
-    i = end;
-  }
-  return text;
 }
 
 const std::filesystem::path& root_of(const ModelQuestion& question) {
@@ -118,24 +102,25 @@ class ModelStatement {
              parameter.grid ? std::optional(parameter.grid->full_shape()) : std::nullopt});
       }
     } else {
-      const std::vector<RankFile>& files = question_.set.files();
-      const bool is_whole = files.front().rank == files.back().rank;
-      const FileIndex* before = nullptr;
-      for (const RankFile& file : files) {
-        // The files of a stage share an index.
-        if (file.index.get() == before) continue;
-        before = file.index.get();
-        for (const TensorEntry& entry : file.index->entries()) {
-          const bool is_box = !is_whole || file.index->box_offsets(entry);
-          if (seen_.insert(entry.name).second) {
-            add({&entry.name, entry.dtype,
-                 is_box ? std::nullopt : std::optional<Shape>(entry.shape)});
-          }
-        }
-      }
+      collect_entries(question_.set.files());
     }
     refused_ = question_.set.refused();
     for (const RefusedTensor& tensor : refused_) add({&tensor.name, DType::kString, {}});
+  }
+
+  void collect_entries(const std::vector<RankFile>& files) {
+    const bool is_whole = files.front().rank == files.back().rank;
+    const FileIndex* before = nullptr;
+    for (const RankFile& file : files) {
+      // The files of a stage share an index.
+      if (file.index.get() == before) continue;
+      before = file.index.get();
+      for (const TensorEntry& entry : file.index->entries()) {
+        if (!seen_.insert(entry.name).second) continue;
+        const bool is_box = !is_whole || file.index->box_offsets(entry);
+        add({&entry.name, entry.dtype, is_box ? std::nullopt : std::optional<Shape>(entry.shape)});
+      }
+    }
   }
 
   void add(Held held) {
@@ -288,11 +273,11 @@ class ModelStatement {
 
   /// Whether the layers have names of transformers, whose layers are alike.
   bool is_of_transformer(std::string_view block) const {
-    constexpr std::string_view kWords[]{"self_attn.", "attention.", "self_attention.", "mlp.",
-                                        "feed_forward."};
+    constexpr std::array<std::string_view, 5> kWords{"self_attn.", "attention.", "self_attention.",
+                                                     "mlp.", "feed_forward."};
     const auto& first = *stacks_.at(block).layers().begin();
     return std::any_of(first.second.begin(), first.second.end(), [&](std::string_view rest) {
-      return std::any_of(std::begin(kWords), std::end(kWords),
+      return std::any_of(kWords.begin(), kWords.end(),
                          [&](std::string_view word) { return rest.starts_with(word); });
     });
   }

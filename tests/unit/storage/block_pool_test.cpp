@@ -343,7 +343,7 @@ TEST_F(BlockPoolTest, WhatOnlyWaitsForItsTurnIsWaitedFor) {
   auto shared = begin_read(0, 10);
   auto own = std::async(std::launch::async, [&] { return leaves(left, 100 * kSector, 10); });
   fetcher_.await(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a mistake to show
+  fetcher_.await_looks(10);  // for a mistake to show
   EXPECT_EQ(fetcher_.ranges().size(), 2U);
   fetcher_.bring_all();
   EXPECT_TRUE(shared.get());

@@ -77,7 +77,15 @@ class HandFetcher final : public TestFetcher {
   using TestFetcher::TestFetcher;
 
   bool is_remote() const noexcept override { return !is_file; }
-  Answering answering() const noexcept override { return answers; }
+  Answering answering() const noexcept override {
+    ++looks_;
+    looks_.notify_all();
+    return answers;
+  }
+  /// Waits until those who wait have asked as many times whether it answers.
+  void await_looks(int count) const {
+    for (int now = looks_; now < count; now = looks_) looks_.wait(now);
+  }
   std::chrono::steady_clock::duration patience() const noexcept override { return patience_; }
   /// From now on, what is not there at once is stuck.
   void be_impatient() {
@@ -139,6 +147,8 @@ class HandFetcher final : public TestFetcher {
   }
 
  private:
+  mutable std::atomic<int> looks_ = 0;
+
   mutable std::mutex mutex_;  // guards all below
   mutable std::condition_variable came_;
   mutable std::deque<Asked> asked_;
