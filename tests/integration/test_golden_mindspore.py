@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets that MindSpore itself wrote: see tests/golden_mindspore/README.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "data"))
+
+from format_files import read_safetensors
+from mounted import run, run_unittests, scratch
+
+CASES = sorted(path.parent for path in (TESTS / "golden_mindspore").glob("*/case.json"))
+
+
+class GoldenMindspore(unittest.TestCase):
+    def test_the_whole_model(self) -> None:
+        self.assertTrue(CASES)
+        for case in CASES:
+            expected = json.loads((case / "expected.json").read_text())
+            source = (case / "src", "--src-strategy", case / "src.ckpt")
+            with self.subTest(case.name), scratch() as directory:
+                result = run("export", source[0], directory / "out", *source[1:], "--views", "merged-safetensors")
+                self.assertEqual(result.code, 0, result.stderr)
+                (file,) = (directory / "out").rglob("*.safetensors")
+                tensors = read_safetensors(file)[0]
+                self.assertEqual({name: list(values.shape) for name, (_, values) in tensors.items()},
+                                 {name: tensor["shape"] for name, tensor in expected.items()})
+                for name, tensor in expected.items():
+                    self.assertEqual(tensors[name][1].tobytes().hex(), tensor["hex"], name)
+                for command in ("verify", "plan"):
+                    self.assertEqual(run(command, *source).code, 0)
+
+    def test_on_other_ranks_and_back(self) -> None:
+        for case in CASES:
+            with self.subTest(case.name), scratch() as directory:
+                there, back = directory / "there", directory / "back"
+                target = case / "dst.ckpt"
+                result = run("export", case / "src", there, "--src-strategy", case / "src.ckpt", "--dst-strategy",
+                             target, "--unmatched", "replicate", "--format", "safetensors", "--views", "ranks")
+                self.assertEqual(result.code, 0, result.stderr)
+                result = run("export", there, back, "--src-strategy", target, "--views", "merged-safetensors")
+                self.assertEqual(result.code, 0, result.stderr)
+                (file,) = back.rglob("*.safetensors")
+                expected = json.loads((case / "expected.json").read_text())
+                tensors = read_safetensors(file)[0]
+                self.assertEqual({name: values.tobytes().hex() for name, (_, values) in tensors.items()},
+                                 {name: tensor["hex"] for name, tensor in expected.items()})
+
+
+if __name__ == "__main__":
+    run_unittests()
