@@ -259,9 +259,10 @@ class Sizes(StatedModelTest):
         file.write_text("a: {num_layers: 4}\nb: {num_layers: 2}\n")
         self.assertEqual(run("plan", self.source, "--training-config", file).code, 2)
         # Nor does it concern a model of which it states nothing.
-        result = found(("plan", self.source), max_steps=3)
-        self.assertEqual(result.code, 2)
-        self.says(result.stderr, "no map asks", "no numbers of the model")
+        for settings in ({"max_steps": 3}, {"num_layers": -4, "vocab_size": 0}):
+            result = found(("plan", self.source), **settings)
+            self.assertEqual(result.code, 2)
+            self.says(result.stderr, "no map asks", "no numbers of the model")
 
 
 class Mounted(StatedModelTest):

@@ -57,6 +57,10 @@ ModelNumbers numbers_in(const modelmap::ModelConfig& config, const std::string& 
   return numbers;
 }
 
+bool states_none(const ModelNumbers& numbers) {
+  return !numbers.layers && numbers.shapes.empty();
+}
+
 void add_number(const std::string& key, std::int64_t number, std::string& json) {
   json += (json.empty() ? "{\"" : ",\"") + key + "\":" + std::to_string(number);
 }
@@ -65,6 +69,7 @@ void add_number(const std::string& key, std::int64_t number, std::string& json) 
 std::optional<ModelNumbers> numbers_of_any_type(const std::string& json, const std::string& file) {
   if (json.empty()) return std::nullopt;
   ModelNumbers numbers = numbers_in(modelmap::ModelConfig::parse(json + "}", file), file);
+  if (states_none(numbers)) return std::nullopt;
   numbers.rule = &untyped_layer_rule();
   return numbers;
 }
@@ -98,7 +103,7 @@ std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
     numbers.is_draft = has("draft_vocab_size");
     if (inner && differ(top, *inner)) numbers.rule = nullptr;
   }
-  if (!numbers.layers && numbers.shapes.empty()) return std::nullopt;
+  if (states_none(numbers)) return std::nullopt;
   return numbers;
 }
 
