@@ -227,7 +227,7 @@ Finding check_processes(std::optional<std::uint64_t> most) {
   finding.message = fmt::format("at most {} threads and processes of this user", *most);
   if (*most < kGoodProcesses) {
     finding.health = Health::kWarning;
-    finding.message += fmt::format("; one mount may take {}", kMaxThreads);
+    finding.message += fmt::format("; one mount may take {}", kGoodProcesses);
     finding.remedy = fmt::format("ulimit -Hu {}", kGoodProcesses);
   }
   return finding;
