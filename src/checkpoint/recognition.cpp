@@ -20,14 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_checkpoint_name(const fs::path& path) {
-  const auto formats = input_formats();
-  return has_torch_name(path) ||
-         std::any_of(formats.begin(), formats.end(), [&](const InputFormat& format) {
-           return path.extension() == format.extension;
-         });
-}
-
 bool begins_like_checkpoint(const fs::path& path, const SourceTreePtr& tree) {
   try {
     return is_checkpoint_content(*open_file(path, tree));
@@ -57,6 +49,14 @@ bool has_model_file(const fs::path& directory) {
 }
 
 }  // namespace
+
+bool has_checkpoint_name(const fs::path& path) {
+  const auto formats = input_formats();
+  return has_torch_name(path) ||
+         std::any_of(formats.begin(), formats.end(), [&](const InputFormat& format) {
+           return path.extension() == format.extension;
+         });
+}
 
 std::vector<std::string> checkpoint_files_in(const fs::path& directory, const SourceTreePtr& tree,
                                              std::size_t most) {

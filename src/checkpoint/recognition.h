@@ -16,6 +16,9 @@ namespace reshardfs {
 /// files, and not only files without weights (see side_files.h). False if it cannot be read.
 bool is_checkpoint(const std::filesystem::path& path) noexcept;
 
+/// Whether the name ends as those of a format do.
+bool has_checkpoint_name(const std::filesystem::path& path);
+
 /// The names of checkpoint files directly in a directory, ascending. Returns at most `most`,
 /// because it opens each file.
 std::vector<std::string> checkpoint_files_in(const std::filesystem::path& directory,

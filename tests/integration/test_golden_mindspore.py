@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import unittest
 from pathlib import Path
@@ -14,7 +15,8 @@ sys.path.insert(0, str(TESTS / "data"))
 from format_files import read_safetensors
 from mounted import run, run_unittests, scratch
 
-CASES = sorted(path.parent for path in (TESTS / "golden_mindspore").glob("*/case.json"))
+CASES = sorted(path.parent for path in (TESTS / "golden_mindspore").glob("*/src.ckpt"))
+RUN = TESTS / "golden_mindspore/run_dir_210"
 
 
 class GoldenMindspore(unittest.TestCase):
@@ -50,6 +52,27 @@ class GoldenMindspore(unittest.TestCase):
                 tensors = read_safetensors(file)[0]
                 self.assertEqual({name: values.tobytes().hex() for name, (_, values) in tensors.items()},
                                  {name: tensor["hex"] for name, tensor in expected.items()})
+
+    def test_the_steps_of_one_process(self) -> None:
+        expected = json.loads((RUN / "expected.json").read_text())
+        for step, options in (("2_4", ()), ("1_4", ("--step", "1_4")),
+                              ("2_2", ("--step", "2_2", "--src-pattern", "tr-{step}.ckpt"))):
+            with self.subTest(step), scratch() as directory:
+                result = run("export", RUN / "run", directory / "out", *options, "--views", "merged-safetensors")
+                self.assertEqual(result.code, 0, result.stderr)
+                (file,) = (directory / "out").rglob("*.safetensors")
+                tensors = read_safetensors(file)[0]
+                of_file = {name: tensor["hex"] for name, tensor in expected[f"tr-{step}.ckpt"].items()
+                           if "hex" in tensor}
+                self.assertEqual({name: values.tobytes().hex() for name, (_, values) in tensors.items()}, of_file)
+
+    def test_files_of_two_runs_are_no_steps(self) -> None:
+        with scratch() as directory:
+            for name in ("tr-1_4.ckpt", "tr_1-2_2.ckpt"):
+                shutil.copy(RUN / "run/tr-1_4.ckpt", directory / name)
+            result = run("inspect", directory)
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("2 checkpoints here", result.stderr)
 
 
 if __name__ == "__main__":

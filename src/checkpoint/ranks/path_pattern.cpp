@@ -33,10 +33,6 @@ PathPattern::PathPattern(const std::string& text) : text_(text) {
     components_.push_back(parse_component(text.substr(begin, end - begin)));
     begin = end + 1;
   }
-  for (std::size_t i = 0; i < depth(); ++i) {
-    if (captures_rank(i)) return;
-  }
-  throw bad_pattern(text, "has no {rank}");
 }
 
 PathPattern::Component PathPattern::parse_component(const std::string& text) {
@@ -52,6 +48,7 @@ PathPattern::Component PathPattern::parse_component(const std::string& text) {
   while (!rest.empty()) {
     if (take("{rank}")) {
       tokens.push_back({TokenKind::kRank, {}});
+      has_rank_ = true;
     } else if (take("{step}")) {
       const bool is_part = !tokens.empty() && (tokens.back().literal.ends_with("part-") ||
                                                tokens.back().literal.ends_with("part_"));

@@ -26,16 +26,17 @@ struct PathCaptures {
 /// The pattern of the paths of a checkpoint set's files below its directory: `rank_{rank}/*.ckpt`.
 /// {rank} matches a whole run of digits, {step} one or two numbers ("50", "9_50"); if one of them
 /// occurs twice, both must match the same text. `*` and `?` match inside a component, and do not
-/// match a leading dot.
+/// match a leading dot. Without {rank}, the files are those of one process.
 class PathPattern {
  public:
-  /// @throws Error kUsage if the pattern is invalid: no {rank}, an empty component, "..", ...
+  /// @throws Error kUsage if the pattern is invalid: an empty component, "..", ...
   explicit PathPattern(const std::string& text);
 
   const std::string& text() const noexcept { return text_; }
   /// Number of components, at least 1; the last one is the file's.
   std::size_t depth() const noexcept { return components_.size(); }
   bool has_step() const noexcept { return has_step_; }
+  bool has_rank() const noexcept { return has_rank_; }
   bool captures_rank(std::size_t component) const;
 
   /// Matches `name` with a component, after earlier components gave `before`. Returns the captures
@@ -57,6 +58,7 @@ class PathPattern {
   std::string text_;
   std::vector<Component> components_;
   bool has_step_ = false;
+  bool has_rank_ = false;
 };
 
 }  // namespace reshardfs

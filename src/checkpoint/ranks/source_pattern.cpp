@@ -20,6 +20,7 @@
 #include "checkpoint/ranks/path_pattern.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/recognition.h"
+#include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/side_files.h"
@@ -87,8 +88,8 @@ std::string pattern_of(const std::vector<std::string>& names) {
   return {};
 }
 
-/// Files that are no rank's, as of a run on one device: which of them is meant, only the user
-/// knows. Says nothing of files without weights alone.
+/// Files that are no rank's: which of them is meant, only the user knows. Says nothing of files
+/// without weights alone.
 void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   constexpr std::size_t kMost = 100;
   const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);
@@ -151,6 +152,27 @@ void note_link(const std::filesystem::path& path, const SourceTreePtr& tree, Sou
   if (!is_link(path)) return;
   if (refuses_links(tree)) throw link_refused(path);
   source.found.links.push_back(path);
+}
+
+/// The steps of a run on one device, as ModelCheckpoint names them: PREFIX-EPOCH_STEP.ckpt. Nothing
+/// if there are other files, or those of several runs, or in the directory of one rank of several.
+std::optional<SourceFiles> find_run(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  if (parse_rank_directory(directory_name(root))) return std::nullopt;
+  std::set<std::string> runs;
+  std::string extension;
+  for (const DirectoryEntry& entry : visible_entries(root, tree)) {
+    if (!entry.is_regular || !has_checkpoint_name(entry.name)) continue;
+    const std::string name = without_breakpoint(entry.name);
+    const std::string step = step_in_file_name(name);
+    if (step.empty()) return std::nullopt;
+    extension = std::filesystem::path(name).extension().string();
+    runs.insert(name.substr(0, name.size() - extension.size() - step.size()) + extension);
+  }
+  if (runs.size() != 1) return std::nullopt;
+  const std::string pattern = "*" + extension;
+  SourceFiles run{pattern, find_rank_files(root, PathPattern(pattern), tree), {}, {}};
+  run.notes.push_back("using the files that match " + pattern + " as the steps of one process");
+  return run;
 }
 
 /// A whole model in files of rank 0.
@@ -415,6 +437,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   refuse_foreign_directory(root, tree);
   if (auto file = find_only_torch_file(root, tree)) return std::move(*file);
   refuse_pipeline(root, tree);
+  if (auto run = find_run(root, tree)) return std::move(*run);
   refuse_plain_files(root, tree);
   refuse_foreign_files(root, tree);
   if (const auto below = described_set_in(root, tree)) {

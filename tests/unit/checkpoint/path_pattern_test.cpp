@@ -88,12 +88,21 @@ TEST(PathPattern, TriesARestForEachValueThatItWantsToSeeAgain) {
 }
 
 TEST(PathPattern, RefusesWhatIsNoPattern) {
-  for (const char* bad : {"", "*.ckpt", "/rank_{rank}", "rank_{rank}/", "a//{rank}", "../{rank}",
-                          "./{rank}", "{rank", "{rank}/{epoch}.ckpt"}) {
+  for (const char* bad : {"", "/rank_{rank}", "rank_{rank}/", "a//{rank}", "../{rank}", "./{rank}",
+                          "{rank", "{rank}/{epoch}.ckpt"}) {
     test::expect_error(ErrorKind::kUsage, {bad, "rank_{rank}/*.ckpt"}, [&] { PathPattern{bad}; });
   }
   test::expect_error(ErrorKind::kUsage, {"is longer than 1024 bytes"},
                      [] { PathPattern{"{rank}" + repeated("*a", 600)}; });
+}
+
+TEST(PathPattern, WithoutRankIsOfOneProcess) {
+  const PathPattern pattern("tr-{step}.ckpt");
+  EXPECT_FALSE(pattern.has_rank());
+  const auto captures = pattern.match(0, "tr-2_4.ckpt", {});
+  ASSERT_TRUE(captures);
+  EXPECT_FALSE(captures->rank);
+  EXPECT_EQ(captures->step, "2_4");
 }
 
 TEST(Step, IsWhatTheFileNameEndsWith) {
