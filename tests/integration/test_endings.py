@@ -254,15 +254,8 @@ class Stalled(Mounts):
             with faulty(FaultFs.program, self.made.source) as self.source, mountpoint_guard(mountpoint):
                 self.mount(mountpoint, "--direct-io", source=self.source.path)
                 self.source.set("rank_0/* stall")
-                self.source.forget_pages()
-                reader = os.fork()
-                if reader == 0:
-                    with contextlib.suppress(BaseException):
-                        right = mounted_file(mountpoint, 0).read_bytes() == self.made.expected(0)
-                        os._exit(0 if right else 1)
-                    os._exit(2)
+                reader = self.stalled_reader(mountpoint)
                 try:
-                    time.sleep(0.5)
                     yield mountpoint, reader
                     assert_gone(mountpoint)
                 finally:
@@ -271,6 +264,29 @@ class Stalled(Mounts):
                     with contextlib.suppress(ProcessLookupError, ChildProcessError):
                         os.kill(reader, signal.SIGKILL)
                         os.waitpid(reader, 0)
+
+    def start_reader(self, mountpoint: Path) -> int:
+        self.source.forget_pages()
+        reader = os.fork()
+        if reader == 0:
+            with contextlib.suppress(BaseException):
+                right = mounted_file(mountpoint, 0).read_bytes() == self.made.expected(0)
+                os._exit(0 if right else 1)
+            os._exit(2)
+        return reader
+
+    def stalled_reader(self, mountpoint: Path) -> int:
+        """The kernel may keep a page that is in use while it is to forget all: then the next one waits."""
+        while True:
+            reader = self.start_reader(mountpoint)
+            self.assertTrue(wait_until(lambda reader=reader: self.source.stalled() > 0 or self.has_ended(reader)))
+            if not self.has_ended(reader):
+                return reader
+            os.waitpid(reader, 0)
+
+    @staticmethod
+    def has_ended(reader: int) -> bool:
+        return os.waitid(os.P_PID, reader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def status_of(self, reader: int, seconds: float) -> int | None:
         """How the process has ended, if it has."""
