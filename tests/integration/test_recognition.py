@@ -109,6 +109,7 @@ READ: dict[str, Maker] = {
         safetensors("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
     "weights.00.safetensors": safetensors("weights.00.safetensors", "weights.01.safetensors"),
     "model.safetensors": safetensors("model.safetensors"),
+    "tr-1_4.ckpt, tr-2_2.ckpt": ckpts("tr-1_4.ckpt", "tr-2_2.ckpt"),
     "pytorch_model.bin, pytorch_model_fsdp.bin or model.pt":
         saved("pytorch_model_fsdp.bin", "optimizer.bin"),
 }
