@@ -94,8 +94,8 @@ bool Walk::file(const std::filesystem::path& path, std::size_t component,
   const std::string name = path.filename().string();
   if (const auto other = unfinished_name(name))
     return unfinished(path, *other, component, captures);
-  const bool meta = name == kMetaName && (captures.rank || !pattern_.has_rank());
-  if (meta) found_.meta_files.emplace(captures.rank.value_or(Rank()), path);
+  const bool meta = name == kMetaName && captures.rank;
+  if (meta) found_.meta_files.emplace(*captures.rank, path);
   const auto matched = pattern_.match(component, name, captures);
   if (matched) found_.files.push_back(describe(path, name, *matched));
   return meta || matched;
@@ -123,7 +123,7 @@ FoundFile Walk::describe(const std::filesystem::path& path, const std::string& n
   std::string step = pattern_.has_step() ? captures.step
                      : segment.has_step  ? step_in_file_name(segment.whole)
                                          : std::string();
-  FoundFile file{captures.rank.value_or(Rank()), std::move(step), path, segment.part, tree_};
+  FoundFile file{*captures.rank, std::move(step), path, segment.part, tree_};
   file.series = series_of_shape(captures.shape);
   return file;
 }
@@ -133,7 +133,9 @@ FoundFile Walk::describe(const std::filesystem::path& path, const std::string& n
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
                           const SourceTreePtr& tree) {
   Walk walk(pattern, tree);
-  walk.directory(root, 0, {});
+  PathCaptures known;
+  if (!pattern.has_rank()) known.rank = Rank();  // of one process
+  walk.directory(root, 0, known);
   RankFiles found = std::move(walk).take();
   take_ranks_out_of_series(found);
   return found;

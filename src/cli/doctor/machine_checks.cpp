@@ -25,6 +25,7 @@
 #include "base/text/text.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/served_tree.h"
+#include "storage/local/local_readers.h"
 
 namespace reshardfs {
 namespace {
@@ -33,8 +34,8 @@ namespace fs = std::filesystem;
 
 // A set of a thousand ranks, and what the process has open beside it.
 constexpr std::uint64_t kGoodOpenFiles = 4096;
-// A mount has all its threads, and the same user a shell and a program that reads.
-constexpr std::uint64_t kGoodProcesses = kMaxThreads + 64;
+// Of a mount: those that answer requests, and those that read slow files.
+constexpr std::uint64_t kGoodProcesses = kMaxThreads + LocalReaders::Limits{}.at_once;
 // Each file of a source is watched.
 constexpr std::uint64_t kGoodWatches = 8192;
 constexpr std::uint64_t kPageBytes = 4096;
