@@ -74,6 +74,21 @@ class GoldenMindspore(unittest.TestCase):
             self.assertEqual(result.code, 2, result.stdout)
             self.assertIn("2 checkpoints here", result.stderr)
 
+    def test_a_pattern_that_names_one_rank_of_several(self) -> None:
+        with scratch() as directory:
+            for rank in range(2):
+                (directory / f"rank_{rank}").mkdir()
+                shutil.copy(RUN / "run/tr-1_4.ckpt", directory / f"rank_{rank}")
+            for command in ("inspect", "verify", "plan"):
+                result = run(command, directory, "--src-pattern", "rank_0/*.ckpt")
+                self.assertIn("is one rank's file", result.stdout + result.stderr, command)
+
+    def test_other_files_with_the_names_of_steps(self) -> None:
+        with scratch() as directory:
+            for step in ("1_4", "2_4"):
+                shutil.copy(RUN / f"run/tr-{step}.ckpt", directory / f"tr-{step}.pt")
+            self.assertEqual(run("inspect", directory).code, 2)
+
 
 if __name__ == "__main__":
     run_unittests()

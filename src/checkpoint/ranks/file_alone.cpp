@@ -19,6 +19,7 @@
 #include "checkpoint/iteration/iteration_names.h"
 #include "checkpoint/megatron/rank_file.h"
 #include "checkpoint/megatron/rank_model.h"
+#include "checkpoint/ranks/path_pattern.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/step_directories.h"
@@ -196,6 +197,10 @@ void state_files(const SourceFiles& files, const fs::path& source, Discovery& ou
   }
   std::set<Rank> ranks;
   for (const FoundFile& file : out.files) ranks.insert(file.rank);
+  if (!PathPattern(files.pattern).has_rank() && !out.files.empty()) {
+    std::string part = part_words(out.files.front().path);
+    if (!part.empty()) statement.doubts.push_back(std::move(part));
+  }
   const std::string name = directory_name(source);
   if (ranks.size() == 1 && parse_rank_directory(name)) {
     statement.doubts_without_layouts.push_back(

@@ -164,7 +164,8 @@ std::optional<SourceFiles> find_run(const std::filesystem::path& root, const Sou
     if (!entry.is_regular || !has_checkpoint_name(entry.name)) continue;
     const std::string name = without_breakpoint(entry.name);
     const std::string step = step_in_file_name(name);
-    if (step.empty()) return std::nullopt;
+    const bool is_other = has_torch_name(entry.name) || has_no_weights(entry.name);
+    if (step.empty() || is_other) return std::nullopt;
     extension = std::filesystem::path(name).extension().string();
     runs.insert(name.substr(0, name.size() - extension.size() - step.size()) + extension);
   }

@@ -27,7 +27,7 @@ struct SourceFiles {
 };
 
 /// The files that `wanted` finds; without one, the known patterns are tried in order, then a name
-/// map (see name_map_directory.h), then a single safetensors file.
+/// map (see name_map_directory.h), then a single safetensors file, then the steps of one process.
 /// @param tree of the root, if symbolic links are refused.
 /// @throws Error kMissing if no file is found; kBadInput if there are files of two formats, or for
 ///         a link if they are refused.
