@@ -16,6 +16,7 @@
 #include "checkpoint/torch/meta_set.h"
 #include "conversion/auto_map.h"
 #include "conversion/family_target.h"
+#include "conversion/identity_order.h"
 #include "conversion/installed_maps.h"
 #include "conversion/stated_model/model_numbers.h"
 #include "plan/mapped/mapped_parts.h"
@@ -379,6 +380,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
       add_suggestion(error, i, tensors, result.table->checkpoint());
       throw;
     }
+    require_identities(result.mappings.back(), *result.table);
     result.sources.push_back(result.table);
     const modelmap::Mapping& mapping = result.mappings.back();
     add_origin_notes(i, mapping.direction, destination, result.notes);
@@ -395,7 +397,9 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
 void ModelMaps::add_origin_notes(std::size_t number, Direction direction,
                                  const Destination& destination,
                                  std::vector<std::string>& notes) const {
-  for (const auto& [name, value] : known_settings(maps_[number], options_of(number))) {
+  modelmap::MapOptions options = options_of(number);
+  options.direction = direction;
+  for (const auto& [name, value] : known_settings(maps_[number], options)) {
     notes.push_back(name + " is " + std::to_string(*value) + ": " + value.origin());
   }
   const bool is_whole = destination.strategy == nullptr ||

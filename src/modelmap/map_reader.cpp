@@ -28,8 +28,8 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "sides", "vars", "settings", "counts", "parts", "require",
-               "block", "map", "alias", "drop", "states"}) {
+              {"extends", "without", "sides", "vars", "settings", "releases", "counts", "parts",
+               "require", "block", "map", "alias", "drop", "identity", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -48,9 +48,13 @@ class MapReader {
     if (const toml::node* node = file_.find("settings")) {
       out_.settings = read_settings(table_at("settings", *node));
     }
+    if (const toml::node* node = file_.find("releases")) {
+      out_.release_proofs = read_release_proofs(table_at("releases", *node));
+    }
     read_family();
     out_.require = read_requirements(file_);
-    read_drop();
+    read_globs("drop", out_.drop);
+    read_globs("identity", out_.identity);
     read_states();
     for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
     for_each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
@@ -107,15 +111,16 @@ class MapReader {
     }
   }
 
-  void read_drop() {
-    const toml::node* node = file_.find("drop");
+  /// [drop] and [identity]: globs of the names of each side.
+  void read_globs(const std::string& header, std::map<std::string, NameGlobs>& out) {
+    const toml::node* node = file_.find(header);
     if (node == nullptr) return;
-    const TomlTable table(table_at("drop", *node), "[drop]", {"from", "to"});
+    const TomlTable table(table_at(header, *node), "[" + header + "]", {"from", "to"});
     for (const char* side : {"from", "to"}) {
       const toml::node* globs = table.find(side);
       if (globs == nullptr) continue;
       for (const toml::node& glob : list_at(side, *globs, "a list of globs")) {
-        out_.drop[side].push_back(text_at(side, glob, "a list of globs"));
+        out[side].push_back(text_at(side, glob, "a list of globs"));
       }
     }
   }
@@ -209,8 +214,17 @@ Expression read_expression(std::string_view key, const toml::node& node, Express
 Conditions read_when(const TomlTable& table) {
   const toml::node* node = table.find("when");
   if (node == nullptr) return {};
-  return {std::make_shared<const Expression>(
-      read_expression("when", *node, ExpressionKind::kCondition))};
+  Conditions conditions;
+  const auto add = [&](const toml::node& one) {
+    conditions.push_back(std::make_shared<const Expression>(
+        read_expression("when", one, ExpressionKind::kCondition)));
+  };
+  if (!node->is_array()) {
+    add(*node);
+    return conditions;
+  }
+  for (const toml::node& one : *node->as_array()) add(one);
+  return conditions;
 }
 
 Range read_range(const TomlTable& table) {

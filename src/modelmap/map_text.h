@@ -60,7 +60,9 @@ struct MapText {
   VariableTable variables{};
   SettingTable settings{};
   std::map<std::string, std::string> states{};
+  std::map<std::string, ReleaseProof> release_proofs{};
   std::map<std::string, NameGlobs> drop{};
+  std::map<std::string, NameGlobs> identity{};
   Requirements require{};  ///< of all rules
   Family family{};
   std::vector<BlockText> blocks{};

@@ -49,6 +49,8 @@ std::string read_map_text_at(const TomlTable& table, std::string_view key);
 
 /// [settings].
 SettingTable read_settings(const toml::table& table);
+/// [releases], by the texts of its keys.
+std::map<std::string, ReleaseProof> read_release_proofs(const toml::table& table);
 
 /// What [[map]] says of shapes and operations.
 std::shared_ptr<const RuleBody> read_rule_body(const TomlTable& table, std::size_t sources);

@@ -170,7 +170,9 @@ void MappingWork::match_tensor(std::uint32_t number) {
   const bool is_state = !prefix.empty() && !is_left_out;
   if (is_state && take_matches(number, bare, set_of_prefix(prefix))) return;
   if (fates_[number] == Fate::kSkipped) return;
-  if (!is_left_out && !is_dropped(name, bare)) return;
+  const bool is_identity = !is_left_out && is_to_be_identity(name);
+  if (!is_left_out && !is_identity && !is_dropped(name, bare)) return;
+  if (is_identity) out_.identities.push_back(number);
   fates_[number] = Fate::kDropped;
   out_.dropped.push_back(number);
 }
@@ -281,6 +283,11 @@ bool MappingWork::is_dropped(const std::string& name, const std::string& bare) c
   return matches_any(globs, name) || matches_any(globs, bare);
 }
 
+bool MappingWork::is_to_be_identity(const std::string& name) const {
+  return matches_any(direction_ == Direction::kForward ? map_.identity_from : map_.identity_to,
+                     name);
+}
+
 void MappingWork::add_undecided(std::uint32_t number, std::size_t rule) {
   const UnknownVariable& unknown = *rules_[rule].undecided;
   Undecided& undecided =
@@ -362,8 +369,10 @@ Variables variables_of(const ModelMap& map, const MapOptions& options) {
           map.variables,
           options.config,
           map.settings,
+          map.release_proofs,
           options.training,
           options.release,
+          {},
           {}};
 }
 
@@ -372,6 +381,9 @@ std::vector<VariableValue> known_settings(const ModelMap& map, const MapOptions&
   const Scope scope(variables);
   std::vector<VariableValue> values;
   for (const auto& [name, setting] : map.settings) {
+    const bool is_shown =
+        options.direction && setting.is_shown_by(*options.direction == Direction::kForward);
+    if (is_shown) continue;
     Known<std::int64_t> value = scope.known(name);
     if (value) values.push_back({name, std::move(value)});
   }

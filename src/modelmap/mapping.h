@@ -111,6 +111,8 @@ struct Mapping {
   std::vector<TargetTensor> targets{};
   std::vector<SourceAlias> aliases{};
   std::vector<std::uint32_t> dropped{};
+  /// Of these, those whose elements have to be 0, 1, 2 and so on, which only their bytes show.
+  std::vector<std::uint32_t> identities{};
   std::vector<RuleUse> uses{};  ///< by source tensor
   /// By target: what MapOptions::explain asks for. A target that several rules make has the names
   /// of all of them.
@@ -137,7 +139,8 @@ std::size_t count_taken(const ModelMap& map, Direction direction,
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
                          const MapOptions& options);
 
-/// The settings of a training that the map names and whose values are known.
+/// The settings of a training that the map names and whose values are known, other than those that
+/// a source of the options' direction shows itself.
 std::vector<VariableValue> known_settings(const ModelMap& map, const MapOptions& options);
 
 /// Everything that is possible in spite of problems. Costs O(n log n) in tensors and boxes.

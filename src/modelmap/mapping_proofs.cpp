@@ -125,8 +125,18 @@ class Proofs {
     for (const std::string& name : switches_) candidates_.erase(name);
   }
 
+  /// Whether the source itself is to show it.
+  bool is_shown(const std::string& name) const {
+    const auto setting = map_.settings.find(name);
+    return setting != map_.settings.end() && setting->second.is_shown_by(is_forward_);
+  }
+
+  bool is_open(const std::string& name) const {
+    return is_shown(name) ? !variables_.shown.contains(name) : is_unknown(name);
+  }
+
   bool any_unknown() const {
-    const auto unknown = [this](const std::string& name) { return is_unknown(name); };
+    const auto unknown = [this](const std::string& name) { return is_open(name); };
     return std::any_of(candidates_.begin(), candidates_.end(), unknown) ||
            std::any_of(switches_.begin(), switches_.end(), unknown);
   }
@@ -293,7 +303,7 @@ class Proofs {
 
   Reading read(const std::string& name, std::int64_t value) const {
     Variables variables = variables_;
-    variables.proven.insert_or_assign(name, Value::stated(value, {}));
+    variables.shown.insert_or_assign(name, Value::stated(value, {}));
     PatternIndex rules;
     for (std::size_t i = 0; i < map_.rules.size(); ++i) {
       // What is not known otherwise may hold.
@@ -331,7 +341,18 @@ class Proofs {
   /// By name or by the name without a state's prefix.
   bool takes(const PatternIndex& rules, std::size_t tensor) const {
     const std::string& name = tensors_[tensor].name;
-    return rules.takes(name) || (bare_[tensor] != name && rules.takes(bare_[tensor]));
+    return takes(rules, tensor, name) ||
+           (bare_[tensor] != name && takes(rules, tensor, bare_[tensor]));
+  }
+
+  /// Rules of another number of dimensions are for other forms of the tensor.
+  bool takes(const PatternIndex& rules, std::size_t tensor, std::string_view name) const {
+    if (is_forward_) return rules.takes(name);
+    const auto all = rules.matches(name);
+    return std::any_of(all.begin(), all.end(), [&](const PatternIndex::Match& match) {
+      const auto& shape = map_.rules[match.entry->rule].body->to_shape;
+      return !shape || shape->size() == tensors_[tensor].shape.size();
+    });
   }
 
   /// The tensors that rules without conditions take, whatever the variables are: nearly all.
@@ -408,10 +429,13 @@ class Proofs {
 
   bool prove_switches() {
     Claims claims;
+    Claims shown;
     for (const std::string& name : switches_) {
-      if (is_unknown(name)) prove_switch(name, claims);
+      if (is_open(name)) prove_switch(name, is_shown(name) ? shown : claims);
     }
-    return settle(std::move(claims));
+    const std::size_t known = variables_.shown.size();
+    variables_.shown.merge(shown);
+    return settle(std::move(claims)) || variables_.shown.size() > known;
   }
 
   const ModelMap& map_;

@@ -180,6 +180,7 @@ class MappingWork {
   bool add_application(Application application);
   std::size_t set_of_prefix(const std::string& prefix);
   bool is_dropped(const std::string& name, const std::string& bare) const;
+  bool is_to_be_identity(const std::string& name) const;
   void add_undecided(std::uint32_t number, std::size_t rule);
   void report_undecided();
   void check_rules_used();

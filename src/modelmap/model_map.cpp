@@ -36,6 +36,14 @@ void add_unreplaced(std::vector<Entry>& entries, const std::vector<Entry>& paren
   }
 }
 
+void add_globs(std::map<std::string, NameGlobs>& globs,
+               const std::map<std::string, NameGlobs>& more) {
+  for (const auto& [side, added] : more) {
+    NameGlobs& own = globs[side];
+    own.insert(own.end(), added.begin(), added.end());
+  }
+}
+
 /// `map` is to have what `parent` has, except for what it has itself.
 void inherit(MapText& map, const MapText& parent) {
   const auto target = [](const RuleText& rule) { return rule.to; };
@@ -45,10 +53,9 @@ void inherit(MapText& map, const MapText& parent) {
   map.settings.insert(parent.settings.begin(), parent.settings.end());
   map.states.insert(parent.states.begin(), parent.states.end());
   map.sides.insert(parent.sides.begin(), parent.sides.end());
-  for (const auto& [side, globs] : parent.drop) {
-    NameGlobs& own = map.drop[side];
-    own.insert(own.end(), globs.begin(), globs.end());
-  }
+  map.release_proofs.insert(parent.release_proofs.begin(), parent.release_proofs.end());
+  add_globs(map.drop, parent.drop);
+  add_globs(map.identity, parent.identity);
   if (map.blocks.empty()) map.blocks = parent.blocks;
   map.require.insert(map.require.end(), parent.require.begin(), parent.require.end());
   map.family.counts.insert(parent.family.counts.begin(), parent.family.counts.end());
@@ -254,6 +261,7 @@ std::set<std::string> ModelMap::mentioned_names() const {
   for (const auto& [capture, counts] : family.counts) add_names(counts, names);
   Variables known;
   known.table = variables;
+  known.settings = settings;
   std::set<std::string> all = known.with_dependencies(names);
   if (asks_for_release()) all.insert(kReleaseVariable);
   return all;
@@ -265,6 +273,7 @@ std::set<std::string> ModelMap::training_keys() const {
     keys.insert(name);
     keys.insert(setting.keys.begin(), setting.keys.end());
   }
+  for (const ReleaseProof& proof : release_proofs) keys.insert(proof.key);
   return keys;
 }
 
@@ -286,10 +295,15 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   map.settings = text->settings;
   map.states = text->states;
   map.family = text->family;
-  if (const auto drop = text->drop.find("from"); drop != text->drop.end()) {
-    map.drop_from = drop->second;
-  }
-  if (const auto drop = text->drop.find("to"); drop != text->drop.end()) map.drop_to = drop->second;
+  for (const auto& [key, proof] : text->release_proofs) map.release_proofs.push_back(proof);
+  const auto globs = [](const std::map<std::string, NameGlobs>& all, const char* of) {
+    const auto found = all.find(of);
+    return found == all.end() ? NameGlobs() : found->second;
+  };
+  map.drop_from = globs(text->drop, "from");
+  map.drop_to = globs(text->drop, "to");
+  map.identity_from = globs(text->identity, "from");
+  map.identity_to = globs(text->identity, "to");
   check_states(map);
   add_rules(*text, map);
   for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));

@@ -152,11 +152,15 @@ struct ModelMap {
   std::string to_side = "to";
   VariableTable variables{};
   SettingTable settings{};
+  std::vector<ReleaseProof> release_proofs{};
   std::vector<MapRule> rules{};
   std::vector<MapAlias> aliases{};
   std::vector<LayerBlock> blocks{};  ///< those that state stages
   NameGlobs drop_from{};
   NameGlobs drop_to{};
+  /// Tensors that are left out if their elements are 0, 1, 2 and so on: orders that change nothing.
+  NameGlobs identity_from{};
+  NameGlobs identity_to{};
   /// Prefixes of optimizer states that differ.
   std::map<std::string, std::string> states{};
   Family family{};

@@ -63,7 +63,7 @@ std::vector<std::pair<Release, std::int64_t>> read_releases(const toml::node& no
 
 Setting read_setting(const std::string& name, const toml::table& source) {
   const TomlTable table(source, "[settings." + name + "]",
-                        {"keys", "readings", "framework", "releases"});
+                        {"keys", "readings", "framework", "releases", "shown_by", "otherwise"});
   Setting setting;
   if (table.find("keys") != nullptr) setting.keys = read_map_texts("keys", table.at("keys"));
   if (const toml::node* node = table.find("readings")) setting.readings = read_readings(*node);
@@ -74,10 +74,41 @@ Setting read_setting(const std::string& name, const toml::table& source) {
       fail_at_line(table.line(), table.header() + " has 'releases', but no 'framework'");
     }
   }
+  if (const toml::node* node = table.find("shown_by")) {
+    for (const std::string& side : read_map_texts("shown_by", *node)) {
+      if (side != "from" && side != "to") {
+        fail_at_line(line_of(*node),
+                     "'shown_by' has '" + printable(side) + R"(', expected "from", "to" or both)");
+      }
+      (side == "from" ? setting.is_shown_by_from : setting.is_shown_by_to) = true;
+    }
+  }
+  if (const toml::node* node = table.find("otherwise")) {
+    setting.otherwise = std::make_shared<const Expression>(
+        read_expression("otherwise", *node, ExpressionKind::kCondition));
+  }
   return setting;
 }
 
 }  // namespace
+
+std::map<std::string, ReleaseProof> read_release_proofs(const toml::table& table) {
+  std::map<std::string, ReleaseProof> proofs;
+  for (const auto& [key, value] : table) {
+    const std::string text = setting_text(key);
+    const std::size_t equals = text.find('=');
+    ReleaseProof proof{text.substr(0, equals), {}, {}};
+    if (equals != std::string::npos) proof.value = parse_signed_number(text.substr(equals + 1));
+    if (proof.key.empty() || (equals != std::string::npos && !proof.value)) {
+      fail_at_setting(key, "'" + printable(text) + "' of [releases] is neither KEY nor KEY=NUMBER");
+    }
+    const auto since = Release::parse(text_at(text, value, "a release, such as \"1.7\""));
+    if (!since) fail_at_setting(key, "'" + printable(text) + "' has no release, such as \"1.7\"");
+    proof.since = *since;
+    proofs[text] = std::move(proof);
+  }
+  return proofs;
+}
 
 SettingTable read_settings(const toml::table& table) {
   SettingTable settings;

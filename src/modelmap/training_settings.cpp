@@ -54,6 +54,14 @@ std::optional<std::int64_t> Setting::default_of(const Release& release) const {
   return value;
 }
 
+std::optional<std::int64_t> Setting::default_since(const Release& release) const {
+  const std::optional<std::int64_t> value = default_of(release);
+  const bool has_changed = std::any_of(releases.begin(), releases.end(), [&](const auto& later) {
+    return later.first > release && later.second != value;
+  });
+  return has_changed ? std::nullopt : value;
+}
+
 namespace {
 
 constexpr std::size_t kMaxYamlDepth = 64;
@@ -94,7 +102,8 @@ class TrainingReader : public YAML::EventHandler {
     Level& level = open_.back();
     if (!level.has_key) {
       level.has_key = true;
-      level.key = keys_.contains(value) ? value : std::string();
+      level.name = value;
+      level.key = wanted_key(value);
       return;
     }
     // A plain scalar has the tag "?", a quoted one "!".
@@ -119,8 +128,20 @@ class TrainingReader : public YAML::EventHandler {
   struct Level {
     bool is_map = false;
     bool has_key = false;
-    std::string key{};  ///< if it is wanted
+    std::string name{};  ///< the key that stands there
+    std::string key{};   ///< as it is wanted; empty: it is not
   };
+
+  /// The key by itself, or with those above it from the top of the document.
+  std::string wanted_key(const std::string& name) const {
+    if (keys_.contains(name)) return name;
+    std::string path;
+    for (const Level& level : open_) {
+      if (!level.is_map) return {};
+      path += (path.empty() ? "" : ".") + level.name;
+    }
+    return open_.size() > 1 && keys_.contains(path) ? path : std::string();
+  }
 
   void begin(const YAML::Mark& mark, bool is_map) {
     if (open_.size() == kMaxYamlDepth) {
@@ -133,7 +154,7 @@ class TrainingReader : public YAML::EventHandler {
       out_.entries_[open_.back().key].push_back(
           {file_, mark.line + 1, "a list or a mapping", true});
     }
-    open_.push_back({is_map, false, {}});
+    open_.push_back({is_map, false, {}, {}});
   }
 
   void end() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/known.h"
+#include "modelmap/expression.h"
 
 namespace reshardfs::modelmap {
 
@@ -37,9 +39,25 @@ struct Setting {
   std::string framework{};  ///< whose releases these are
   /// The framework's own default from each release on, in ascending order.
   std::vector<std::pair<Release, std::int64_t>> releases{};
+  /// Sides whose names and ranks of tensors show it: of a source of such a side, nothing else
+  /// counts that is stated.
+  bool is_shown_by_from = false;
+  bool is_shown_by_to = false;
+  /// What it is where nothing states it; perhaps none.
+  std::shared_ptr<const Expression> otherwise{};
 
+  bool is_shown_by(bool from) const noexcept { return from ? is_shown_by_from : is_shown_by_to; }
   /// The default of a release; nothing before the first that the map knows.
   std::optional<std::int64_t> default_of(const Release& release) const;
+  /// The default of a release and of all later ones; nothing if it changed.
+  std::optional<std::int64_t> default_since(const Release& release) const;
+};
+
+/// [releases] of a map: what stands in a training's configuration only from a release on.
+struct ReleaseProof {
+  std::string key{};
+  std::optional<std::int64_t> value{};  ///< nothing: any
+  Release since{};
 };
 
 /// By the name of the variable.
@@ -49,7 +67,8 @@ inline constexpr std::size_t kMaxTrainingConfigBytes = std::size_t{1} << 20U;
 
 /// The YAML file of a training job, as far as maps ask for it.
 /// Of all mappings of all documents, whatever their depth: frameworks nest their settings in
-/// different ways. Only the wanted keys are kept, and aliases are not followed: where an alias
+/// different ways. A key with dots, `context.mode`, stands under these keys from the top of a
+/// document alone. Only the wanted keys are kept, and aliases are not followed: where an alias
 /// stands, the anchor has the key already.
 class TrainingConfig {
  public:

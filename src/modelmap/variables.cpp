@@ -162,6 +162,11 @@ std::set<std::string> Variables::with_dependencies(const std::vector<std::string
         pending.insert(pending.end(), expression.names().begin(), expression.names().end());
       }
     }
+    if (const auto setting = settings.find(name);
+        setting != settings.end() && setting->second.otherwise) {
+      const auto& more = setting->second.otherwise->names();
+      pending.insert(pending.end(), more.begin(), more.end());
+    }
     const KnownName* known = known_name(name);
     if (known != nullptr && !known->absent.empty()) {
       const Expression absent = Expression::parse(known->absent);
@@ -273,6 +278,10 @@ Scope::Found Scope::look_up(const std::string& name) const {
 }
 
 Scope::Found Scope::find(const std::string& name) const {
+  if (const auto shown = variables_.shown.find(name);
+      shown != variables_.shown.end() && shown->second) {
+    return {shown->second, {}};
+  }
   if (const auto given = variables_.given.find(name); given != variables_.given.end()) {
     return {Value::stated(given->second, "--map-var " + name + "=" + std::to_string(given->second)),
             {}};
@@ -349,6 +358,35 @@ Scope::Found Scope::from_parts(const std::string& name) const {
   return {Value::unknown(unknown_words(name) + ": " + parts.origin()), name};
 }
 
+Known<std::int64_t> Scope::from_release(const std::string& name, const Setting& setting) const {
+  if (setting.releases.empty()) return {};
+  const ReleaseProof* latest = nullptr;
+  std::string place;
+  for (const ReleaseProof& proof : variables_.release_proofs) {
+    const Value value = variables_.training.find(proof.key);
+    const bool stands = proof.value ? value && *value == *proof.value : !value.origin().empty();
+    if (!stands || (latest != nullptr && proof.since <= latest->since)) continue;
+    latest = &proof;
+    place = value.origin() + (proof.value ? " is " + std::to_string(*proof.value) : std::string());
+  }
+  const std::string since =
+      latest == nullptr ? "" : setting.framework + " " + latest->since.text() + " or later";
+  if (variables_.release) {
+    if (latest != nullptr && *variables_.release < latest->since) {
+      return Value::unknown(unknown_words(name) + ": --map-var " + kReleaseVariable + "=" +
+                            variables_.release->text() + ", but " + place + ", which is of " +
+                            since);
+    }
+    const auto value = setting.default_of(*variables_.release);
+    if (!value) return {};
+    return Value::stated(*value,
+                         "the default of " + setting.framework + " " + variables_.release->text());
+  }
+  if (latest == nullptr) return {};
+  const auto value = setting.default_since(latest->since);
+  return value ? Value::stated(*value, "the default of " + since + ", of which " + place) : Value();
+}
+
 /// The training's own file and config.json come before the default of its release.
 Scope::Found Scope::from_setting(const std::string& name, const Setting& setting) const {
   std::vector<Value> stated;
@@ -378,13 +416,10 @@ Scope::Found Scope::from_setting(const std::string& name, const Setting& setting
                            std::to_string(*stated[0]) + ", which means nothing to the map"),
             name};
   }
-  if (variables_.release) {
-    if (const auto value = setting.default_of(*variables_.release)) {
-      return {Value::stated(
-                  *value, "the default of " + setting.framework + " " + variables_.release->text()),
-              {}};
-    }
-  }
+  const Value of_release = from_release(name, setting);
+  if (of_release) return {of_release, {}};
+  if (!of_release.origin().empty()) return {of_release, name};
+  if (setting.otherwise) return from_alternatives(name, {*setting.otherwise});
   std::string why = unknown_words(name);
   std::string readings;
   for (const auto& [value, words] : setting.readings) {

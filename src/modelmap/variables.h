@@ -56,10 +56,13 @@ struct Variables {
   VariableTable table{};
   ModelConfig config{};
   SettingTable settings{};
+  std::vector<ReleaseProof> release_proofs{};
   TrainingConfig training{};
   std::optional<Release> release{};  ///< of the framework that trains, as --map-var states it
   /// What names and shapes of tensors prove of names that nothing above tells.
   std::map<std::string, Known<std::int64_t>> proven{};
+  /// What the source itself shows, whatever else is stated: see Setting::is_shown_by().
+  std::map<std::string, Known<std::int64_t>> shown{};
 
   /// These names, and all that their values may depend on.
   std::set<std::string> with_dependencies(const std::vector<std::string>& names) const;
@@ -129,6 +132,8 @@ class Scope {
   Found from_config(const std::string& name) const;
   Found from_keys(const std::string& name) const;
   Found from_setting(const std::string& name, const Setting& setting) const;
+  /// The default of the release that is stated, or that the training's file proves.
+  Known<std::int64_t> from_release(const std::string& name, const Setting& setting) const;
   Found from_parts(const std::string& name) const;
   std::string advice_for(const std::string& name) const;
 
