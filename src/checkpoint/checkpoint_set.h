@@ -130,6 +130,9 @@ class CheckpointSet {
   /// The value of --src-prefix that selects the same run's files again, even if others have
   /// appeared beside them; empty: there is only one run.
   const std::string& series() const noexcept { return series_; }
+  /// "a LoRA adapter of '/models/qwen3'" where the set says of itself that its weights are no
+  /// model's; empty: it does not.
+  const std::string& adapter() const noexcept { return adapter_; }
   /// What files of torch.save have beside tensors.
   const SavedBeside& beside() const noexcept { return beside_; }
   /// Facts that may surprise the user, one line each.
@@ -161,6 +164,7 @@ class CheckpointSet {
   const SetFormat* described_by_ = nullptr;
   bool kind_takes_state_key_ = true;
   std::string series_;
+  std::string adapter_;
   std::vector<std::string> notes_;
   std::vector<std::string> warnings_;
   std::optional<ObjectKey> identity_;

@@ -350,6 +350,7 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   set.step_ = found_.step;
   set.steps_ = std::move(found_.steps);
   set.series_ = std::move(found_.series);
+  set.adapter_ = std::move(found_.adapter);
   set.notes_ = std::move(found_.notes);
   for (std::string& note : notes_of(beside_, options_)) set.notes_.push_back(std::move(note));
   if (options_.decryption && !options_.decryption->warning().empty()) {

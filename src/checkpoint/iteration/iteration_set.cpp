@@ -12,6 +12,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "checkpoint/iteration/iteration_adapter.h"
 #include "checkpoint/iteration/iteration_catalogue.h"
 #include "checkpoint/iteration/iteration_names.h"
 #include "checkpoint/ranks/source_pattern.h"
@@ -79,6 +80,7 @@ class StepReader {
   /// @return the symbolic links among what was taken.
   std::vector<std::filesystem::path> read() {
     out_.step = step_;
+    read_adapter();
     for (std::string& warning : unfinished_files(directory_, entries_, kIterationExtension)) {
       out_.warnings.push_back(std::move(warning));
     }
@@ -96,6 +98,13 @@ class StepReader {
     if (!entry.is_link) return;
     if (refuses_links(tree_)) throw link_refused(directory_ / entry.name);
     links_.push_back(directory_ / entry.name);
+  }
+
+  /// A set of an adapter has a file that says of which model.
+  void read_adapter() {
+    if (!has(entries_, kIterationAdapter)) return;
+    out_.adapter = adapter_of_iteration(directory_ / kIterationAdapter, tree_);
+    out_.notes.push_back("the set is " + out_.adapter + ": it has no weights of the model itself");
   }
 
   bool is_file_of_tensors(const DirectoryEntry& entry) const {

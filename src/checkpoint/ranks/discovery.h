@@ -26,6 +26,7 @@ struct Discovery {
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
   std::string series;  ///< see CheckpointSet::series()
+  std::string adapter{};  ///< see CheckpointSet::adapter()
   /// The kind that recognizes the source; nullptr for files of ranks and whole models.
   const SetFormat* format = nullptr;
   bool takes_state_key = true;  ///< see SetFormat

@@ -48,6 +48,10 @@ bool is_adapter_name(std::string_view name) noexcept {
 }
 
 std::string adapter_words(const CheckpointSet& set) {
+  if (!set.adapter().empty()) {
+    return "the set is " + set.adapter() +
+           ", not a model: merge it with its model in MindSpore Transformers first";
+  }
   const auto is_of_adapter = [](const RankFile& file) {
     const auto& entries = file.index->entries();
     return std::any_of(entries.begin(), entries.end(),

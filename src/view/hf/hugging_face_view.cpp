@@ -27,6 +27,16 @@ void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
   files.front().path = std::string(kModelDirectory) + "/adapter_model.safetensors";
 }
 
+/// @throws Error kUsage for a set that says of itself that it is an adapter.
+void require_model(const TargetTable& whole) {
+  const CheckpointSet& set = whole.source().checkpoint();
+  if (set.adapter().empty()) return;
+  throw Error(ErrorKind::kUsage,
+              "hf/ is for models, and the source is " + set.adapter())
+      .in_file(set.root().string())
+      .hint("merge it with its model in MindSpore Transformers first; other views show its tensors");
+}
+
 /// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
 ///         would begin with random weights.
 void require_known_names(const ViewContext& context, const TakesParameter& is_weight) {
@@ -48,6 +58,7 @@ void require_known_names(const ViewContext& context, const TakesParameter& is_we
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   const bool asked = !context.options.views.empty();
   if (context.whole == nullptr || (!asked && context.model.side != "Hugging Face")) return {};
+  require_model(*context.whole);
   const TakesParameter is_weight = weights_alone(context);
   require_known_names(context, is_weight);
   std::vector<OutputFile> files;
