@@ -224,6 +224,7 @@ Conditions read_when(const TomlTable& table) {
     return conditions;
   }
   for (const toml::node& one : *node->as_array()) add(one);
+  if (conditions.empty()) fail_at_line(line_of(*node), "'when' is empty");
   return conditions;
 }
 

@@ -25,7 +25,7 @@ struct Discovery {
   std::vector<FoundFile> files;  ///< ascending by rank, then part; all of one step
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
-  std::string series;  ///< see CheckpointSet::series()
+  std::string series;     ///< see CheckpointSet::series()
   std::string adapter{};  ///< see CheckpointSet::adapter()
   /// The kind that recognizes the source; nullptr for files of ranks and whole models.
   const SetFormat* format = nullptr;

@@ -35,9 +35,10 @@ bool is_common_json(const std::string& text) {
     reader.require(JsonKind::kObject);
     reader.enter();
     while (reader.next()) {
-      if (std::find(kCommonKeys.begin(), kCommonKeys.end(), reader.key()) == kCommonKeys.end()) {
-        return false;
-      }
+      const bool is_known =
+          reader.key() == kIgnoredCommonKey ||
+          std::find(kCommonKeys.begin(), kCommonKeys.end(), reader.key()) != kCommonKeys.end();
+      if (!is_known) return false;
     }
     reader.finish();
   } catch (const Error&) {

@@ -13,10 +13,13 @@
 
 namespace reshardfs {
 
-/// In the order of the file. Its reader knows no other keys and fails at them.
+/// In the order of the file. Its reader fails at other keys, but for kIgnoredCommonKey.
 inline constexpr std::array<std::string_view, 7> kCommonKeys{
     "epoch_num",         "step_num",         "global_step", "loss_scale",
     "global_batch_size", "consumed_samples", "ckpt_status"};
+
+/// Readers of MindSpore Transformers 2.1.0 and later leave it out.
+inline constexpr std::string_view kIgnoredCommonKey = "data_plan_state";
 
 using CommonValue = std::variant<std::int64_t, double>;
 

@@ -31,10 +31,10 @@ void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
 void require_model(const TargetTable& whole) {
   const CheckpointSet& set = whole.source().checkpoint();
   if (set.adapter().empty()) return;
-  throw Error(ErrorKind::kUsage,
-              "hf/ is for models, and the source is " + set.adapter())
+  throw Error(ErrorKind::kUsage, "hf/ is for models, and the source is " + set.adapter())
       .in_file(set.root().string())
-      .hint("merge it with its model in MindSpore Transformers first; other views show its tensors");
+      .hint(
+          "merge it with its model in MindSpore Transformers first; other views show its tensors");
 }
 
 /// @throws Error kUsage for names that the loaders of the model in config.json do not know: they

@@ -29,6 +29,7 @@ TEST(IterationCommon, HasNoOtherKeys) {
   EXPECT_EQ(common_json({{"learning_rate", 0.5}}).find("learning_rate"), std::string::npos);
   EXPECT_TRUE(is_common_json(common_json({})));
   EXPECT_TRUE(is_common_json(R"({"step_num": 3})"));
+  EXPECT_TRUE(is_common_json(R"({"step_num": 3, "data_plan_state": {"a": [1]}})"));
   EXPECT_TRUE(is_common_json("{}"));
   for (const std::string text :
        {"", "[]", "3", "{", R"({"step_num": 3, "more": 1})", R"({"step_num": })"}) {

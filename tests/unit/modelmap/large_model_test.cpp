@@ -122,7 +122,11 @@ class LargeModel : public ::testing::TestWithParam<const char*> {
     MapOptions options;
     options.config = ModelConfig::parse(kConfig);
     options.release = Release::parse("1.7");
-    if (map.ends_with("legacy")) options.variables["grouped"] = 1;
+    if (map.ends_with("legacy")) {
+      options.variables["grouped"] = 1;
+    } else {
+      options.variables["joined"] = 0;
+    }
     return options;
   }
 };

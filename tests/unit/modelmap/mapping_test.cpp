@@ -379,6 +379,43 @@ TEST(Mapping, RefusesTensorsOfRulesThatNobodyKnowsToHold) {
               ElementsAre("t.0 [2, 2]", "t.1 [2, 2]", "v [1]"));
 }
 
+TEST(Mapping, TakesASettingThatTheSourceShowsFromItAlone) {
+  const std::string map =
+      "[settings.deep]\nshown_by = 'to'\notherwise = 0\n"
+      "[settings.other]\nshown_by = ['from', 'to']\notherwise = 'deep'\n" +
+      rule("t", "s", "when='not deep'\nshape='[A, B]'\nto_shape='[A*B]'\nops=['reshape [A*B]']") +
+      rule("t", "s", "when=['deep', '1 == 1']\nshape='[A, B]'\nto_shape='[A, B]'") +
+      rule("u", "v", "when='not other'") + rule("w", "v", "when='other'");
+  const auto shown = [&](Direction direction, const std::vector<SourceTensor>& from,
+                         std::map<std::string, std::int64_t> variables = {}) {
+    MapOptions chosen = options(direction);
+    chosen.variables = std::move(variables);
+    return targets_of(map_tensors(map_of(map), from, chosen));
+  };
+  const std::vector<SourceTensor> from = {tensor("s", {2, 3}), tensor("v", {1})};
+  EXPECT_THAT(shown(kForward, from), ElementsAre("t [6]", "u [1]"));
+  EXPECT_THAT(shown(kForward, from, {{"deep", 1}}), ElementsAre("t [2, 3]", "w [1]"));
+  EXPECT_THAT(shown(kForward, from, {{"other", 1}}), ElementsAre("t [6]", "w [1]"));
+  for (const std::int64_t stated : {0, 1}) {
+    const std::map<std::string, std::int64_t> other = {{"deep", stated}, {"other", 1 - stated}};
+    for (const char* name : {"u", "w"}) {
+      // A flat tensor does not tell A and B.
+      EXPECT_THAT(shown(kInverse, {tensor("t", {2, 3}), tensor(name, {1})}, other),
+                  ElementsAre("s [2, 3]", "v [1]"));
+    }
+  }
+}
+
+TEST(Mapping, NotesOrdersThatOnlyBytesShow) {
+  const std::string map = "[identity]\nto = ['*.order']\n" + rule("t", "s");
+  const std::vector<SourceTensor> from = {tensor("t", {1}), tensor("a.order", {4}, DType::kInt32)};
+  const Mapping mapping = map_tensors(map_of(map), from, options(kInverse));
+  EXPECT_THAT(mapping.identities, ElementsAre(1U));
+  EXPECT_THAT(mapping.dropped, ElementsAre(1U));
+  EXPECT_THAT(problems(map, kForward, {tensor("s", {1}), tensor("a.order", {4})}),
+              ElementsAre(HasSubstr("a.order: no rule uses it")));
+}
+
 /// Without any config.json.
 TEST(Mapping, ProvesVariablesByShapesAndNames) {
   const std::string map =

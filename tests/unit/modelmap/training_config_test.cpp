@@ -32,6 +32,29 @@ TEST(TrainingConfig, FindsKeysAtAnyDepth) {
   EXPECT_TRUE(config("").empty());
 }
 
+TEST(TrainingConfig, FindsKeysWithDotsAtTheTopAlone) {
+  const auto mode = [](const std::string& text) {
+    const Known<std::int64_t> found =
+        TrainingConfig::parse(text, "run.yaml", {"context.mode"}).find("context.mode");
+    return found ? std::to_string(*found) + " of " + found.origin() : found.origin();
+  };
+  EXPECT_EQ(mode("x: 1\ncontext:\n  a: {mode: 2}\n  mode: 1\n"), "1 of run.yaml:4: context.mode");
+  EXPECT_EQ(mode("context: {mode: 0}\n---\na: 1\n"), "0 of run.yaml:1: context.mode");
+  for (const char* text : {"mode: 1", "context.mode: {a: 1}", "x: {context: {mode: 1}}",
+                           "context: [{mode: 1}]", "- context: {mode: 1}", "context: 1\nmode: 2"}) {
+    EXPECT_THAT(mode(text), ::testing::Not(HasSubstr("1 of"))) << text;
+  }
+}
+
+TEST(Setting, KeepsTheDefaultOfLaterReleasesUnlessItChanged) {
+  Setting setting;
+  setting.releases = {{*Release::parse("1.0"), 0}, {*Release::parse("1.7"), 1}};
+  EXPECT_EQ(setting.default_since(*Release::parse("1.7")), 1);
+  EXPECT_EQ(setting.default_since(*Release::parse("2.0")), 1);
+  EXPECT_EQ(setting.default_since(*Release::parse("1.6")), std::nullopt);
+  EXPECT_EQ(setting.default_since(*Release::parse("0.9")), std::nullopt);
+}
+
 TEST(TrainingConfig, ReadsTruthAsPyYamlDoes) {
   for (const char* text : {"True", "true", "TRUE", "yes", "On", "1"}) {
     EXPECT_EQ(value("a: " + std::string(text)), "1 of run.yaml:1: a") << text;

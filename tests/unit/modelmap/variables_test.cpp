@@ -136,6 +136,30 @@ TEST(Variables, FollowFromSettingsOfTheTraining) {
   EXPECT_EQ(value("it", variables), "1");
 }
 
+TEST(Variables, FollowFromReleasesThatTheTrainingsFileProves) {
+  Variables variables;
+  Setting setting;
+  setting.framework = "Frame";
+  setting.releases = {{*Release::parse("1.0"), 0}, {*Release::parse("1.7"), 1}};
+  variables.settings["it"] = setting;
+  variables.release_proofs = {{"old", {}, *Release::parse("1.5")},
+                              {"new", {}, *Release::parse("1.8")},
+                              {"mode", 1, *Release::parse("2.0")}};
+  const auto train = [&](const std::string& text) {
+    variables.training = TrainingConfig::parse(text, "run.yaml", {"old", "new", "mode"});
+    return value("it", variables);
+  };
+  EXPECT_THAT(train("mode: 0"), HasSubstr("unknown variable 'it'"));
+  EXPECT_THAT(train("old: 1"), HasSubstr("unknown variable 'it'"));  // 1.7 changed it
+  EXPECT_EQ(train("old: 1\nnew: 0"), "1");
+  EXPECT_EQ(train("mode: 1"), "1");
+  EXPECT_EQ(Scope(variables).known("it").origin(),
+            "the default of Frame 2 or later, of which run.yaml:1: mode is 1");
+  variables.release = Release::parse("1.6");
+  EXPECT_EQ(train("mode: 0"), "0");
+  EXPECT_THAT(train("new: 1"), HasSubstr("--map-var release=1.6, but run.yaml:1: new"));
+}
+
 TEST(Variables, AreLookedUpInOrder) {
   Variables variables = with_config(R"({"n": 4, "head_dim": 5, "num_attention_heads": 6})");
   EXPECT_EQ(value("n", variables), "4");
