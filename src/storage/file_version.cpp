@@ -102,6 +102,16 @@ void FileVersion::require_same(int fd) const {
   throw changed(name_, reason_);
 }
 
+/// Why `now` is more than a moved change time.
+std::string FileVersion::difference(const struct stat& now) const {
+  if (now.st_size < found_.st_size) return "has become shorter while it was in use";
+  const bool is_another = found_.st_dev != now.st_dev || found_.st_ino != now.st_ino;
+  const std::string what = is_another                      ? "it is another file now"
+                           : now.st_size != found_.st_size ? "it has another size"
+                                                           : "it has another modification time";
+  return kWasChanged + (": " + what);
+}
+
 /// @return empty: the file is what it was.
 std::string FileVersion::what_has_changed(int fd) const {
   // The kernel moves the times of a file, and then tells of it: in between there may be whatever
@@ -120,7 +130,7 @@ std::string FileVersion::what_has_changed(int fd) const {
       return {};
     }
     if (moved == Moved::kMore) {
-      return now.st_size < found_.st_size ? "has become shorter while it was in use" : kWasChanged;
+      return difference(now);
     }
     switch (judge(fd, now)) {
       case Verdict::kAccepted:

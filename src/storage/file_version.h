@@ -63,6 +63,7 @@ class FileVersion {
   struct stat examine(int fd) const;
   void begin(const struct stat& now) const;
   Moved compare(const struct stat& now) const noexcept;
+  std::string difference(const struct stat& now) const;
   std::string what_has_changed(int fd) const;
   Verdict judge(int fd, const struct stat& now) const;
 

@@ -277,9 +277,18 @@ class Outage(unittest.TestCase):
             server = sftp_server.SftpServer()
             stack.callback(server.stop)
             remote = stack.enter_context(sftp_server.sshfs(server, made.source, root / "remote"))
-            mountpoint = stack.enter_context(mounted(remote, *made.options(), "--direct-io", *KEEPS_NOTHING))
+            log = root / "log"
+            mountpoint = stack.enter_context(mounted(remote, *made.options(), "--direct-io", "--log-file", log,
+                                                     *KEEPS_NOTHING))
             (daemon,) = processes_of(mountpoint)
             whole = made.expected(0)
+
+            def read(offset: int) -> bytes:
+                try:
+                    return os.pread(file.fileno(), 1 << 20, offset)
+                except OSError as error:
+                    raise AssertionError(f"{error}; the log:\n{log.read_text()}") from error
+
             with open(mounted_file(mountpoint, 0), "rb", buffering=0) as file:
                 for _ in range(3):
                     self.assertEqual(os.pread(file.fileno(), len(whole), 0)[:1 << 20], whole[:1 << 20])
@@ -291,7 +300,7 @@ class Outage(unittest.TestCase):
                     self.assertIn("rank_0", os.listdir(mountpoint))
                     server.start()
                     for offset in range(0, len(whole), 1 << 20):
-                        self.assertEqual(os.pread(file.fileno(), 1 << 20, offset), whole[offset:offset + (1 << 20)])
+                        self.assertEqual(read(offset), whole[offset:offset + (1 << 20)])
             for rank in range(2):
                 self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), made.expected(rank))
             self.assertEqual(processes_of(mountpoint), [daemon])
