@@ -55,6 +55,12 @@ enum class TorchRelease : std::uint8_t {
   k113,  ///< 1.13
 };
 
+/// Of MindSpore Transformers.
+enum class IterationRelease : std::uint8_t {
+  k20,  ///< up to 2.0: metadata.json is indented
+  k21,  ///< 2.1 and later: metadata.json is one line
+};
+
 inline constexpr std::int64_t kMostDcpShards = 99'999;
 
 struct ConversionOptions {
@@ -107,6 +113,8 @@ struct ConversionOptions {
   /// kMostDcpShards. 0: one file for each destination rank.
   std::int64_t dcp_shards = 0;
   TorchRelease dcp_release = TorchRelease::k2;
+  /// The release whose bytes kIteration has. All releases load both.
+  IterationRelease iteration_release = IterationRelease::k20;
   /// Show rank_<r>/params/ too.
   bool rank_params = false;
   /// "[GLOB:]FROM->TO": element types to convert, e.g. "fp32->bf16", "*.weight:fp32->fp16".

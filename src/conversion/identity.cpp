@@ -204,6 +204,7 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("shard-size", options.shard_bytes);
   json.member("dcp-shards", options.dcp_shards);
   json.member("dcp-release", static_cast<int>(options.dcp_release));
+  json.member("iteration-release", static_cast<int>(options.iteration_release));
   json.texts("cast", options.casts);
   json.member("crc", options.append_crc);
   json.member("weights-only", options.weights_only);

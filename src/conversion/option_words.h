@@ -36,6 +36,8 @@ inline constexpr std::array<OptionWord<OutputFormat>, 3> kFormatWords{
 
 inline constexpr std::array<OptionWord<TorchRelease>, 2> kTorchReleaseWords{
     {{TorchRelease::k2, "2"}, {TorchRelease::k113, "1.13"}}};
+inline constexpr std::array<OptionWord<IterationRelease>, 2> kIterationReleaseWords{
+    {{IterationRelease::k20, "2.0"}, {IterationRelease::k21, "2.1"}}};
 
 inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
     {{MapDirection::kAuto, "auto"},

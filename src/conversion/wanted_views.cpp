@@ -131,6 +131,8 @@ void add_idle_view_options(const ConversionOptions& options,
              "--shard-size", "the views hub and hf");
   idle.check(options.dcp_shards > 0, idle.shows({kDcp, kDcpHuggingFace, kMegatron}), "--dcp-shards",
              "the views dcp, dcp-hf and megatron");
+  idle.check(options.iteration_release != usual.iteration_release, idle.shows({kIteration}),
+             "--iteration-release", "the view iteration");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
   if (options.dst_sizes.empty() && !idle.shows({kHuggingFace, kVllm}) &&

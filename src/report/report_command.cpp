@@ -41,6 +41,8 @@ void add_output_options(const ConversionOptions& options, CommandWords& words) {
   if (options.dcp_shards > 0) words.add("dcp-shards", std::to_string(options.dcp_shards));
   words.add("dcp-release", word_of(kTorchReleaseWords, options.dcp_release),
             word_of(kTorchReleaseWords, usual.dcp_release));
+  words.add("iteration-release", word_of(kIterationReleaseWords, options.iteration_release),
+            word_of(kIterationReleaseWords, usual.iteration_release));
   words.add("cast", options.casts);
   words.flag("params", options.rank_params);
   words.flag("crc", options.append_crc);

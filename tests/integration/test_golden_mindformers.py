@@ -293,6 +293,23 @@ class Checkpoint2(GoldenTest):
         same(self, {name: got[name] for name in want}, want)
         self.assertEqual(run("verify", self.two).code, 0)
 
+    def test_the_bytes_of_both_releases(self) -> None:
+        want = (self.two / "iteration_00000007/metadata.json").read_text()
+        for release, text in (("2.1", json.dumps(json.loads(want), separators=(",", ":"))), ("2.0", None)):
+            with self.subTest(release):
+                self.count += 1
+                out = self.root / f"out{self.count}"
+                words = ["--iteration-release", release] if text else []
+                result = run("export", self.two, out, "--dst-strategy", "tp=2", *words, "--views",
+                             "iteration")
+                self.assertEqual(result.code, 0, result.stderr)
+                (file,) = out.rglob("metadata.json")
+                found = json.loads(file.read_text())
+                self.assertEqual(file.read_text(), json.dumps(found, separators=(",", ":")) if text else
+                                 json.dumps(found, indent=4))
+                self.assertEqual(found["storage_data"], json.loads(want)["storage_data"])
+        self.refused(self.two, "--iteration-release", "2.1", says=("--iteration-release is for the view iteration",))
+
     def test_steps_of_one_process(self) -> None:
         """The model of each step, and back to the bytes that the network saved."""
         for step, words in (("6", []), ("3", ["--step", "3"])):

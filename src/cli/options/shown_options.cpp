@@ -32,7 +32,8 @@ std::vector<Option> view_rows() {
           "sharded_state loader",
           kConversions & ~(kExport | kHash)),
       views(
-          "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
+          "Views to write, separated by commas; by default, ranks, and with --format ckpt the "
+          "strategy that sizes or rules stand for. merged stands for merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; hub "
           "is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified "
           "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
@@ -118,6 +119,14 @@ std::vector<Option> file_rows() {
        .help = "Release of PyTorch that loads dcp: 2 stands for 2.0 and later",
        .fallback = "2",
        .choices = all_words(kTorchReleaseWords),
+       .commands = kConversions},
+      {.name = "iteration-release",
+       .takes = Takes::kText,
+       .type = "2.0|2.1",
+       .help =
+           "Release of MindSpore Transformers whose bytes iteration has; all releases load both",
+       .fallback = "2.0",
+       .choices = all_words(kIterationReleaseWords),
        .commands = kConversions},
       {.name = "metadata",
        .takes = Takes::kText,

@@ -51,6 +51,7 @@ void set_files(const Given& given, ConversionOptions& options) {
   options.shard_bytes = given.size("shard-size");
   options.dcp_shards = given.number("dcp-shards").value_or(options.dcp_shards);
   options.dcp_release = given.word("dcp-release", kTorchReleaseWords);
+  options.iteration_release = given.word("iteration-release", kIterationReleaseWords);
   options.rank_params = given.flag("params");
   options.casts = given.texts("cast");
   options.append_crc = given.flag("crc");

@@ -18,24 +18,8 @@
 namespace reshardfs {
 namespace {
 
-constexpr JsonStyle kStyle{.after_key = ": ", .indent = 4};
 /// Of the members of state_dict_metadata.
 constexpr std::size_t kStateLevel = 2;
-constexpr std::string_view kHead = "{\n    \"state_dict_metadata\": {";
-constexpr std::string_view kBetween = "\n    },\n    \"storage_data\": {";
-constexpr std::string_view kTail = "\n    }\n}";
-constexpr std::string_view kFirst = "\n";
-constexpr std::string_view kNext = ",\n";
-
-// A slice's member of storage_data, in the pieces between what varies.
-constexpr std::string_view kIdBegin = "        \"";
-constexpr std::string_view kIdEnd = "\": [";
-constexpr std::string_view kSliceEnd = "\n        ]";
-constexpr std::string_view kFileName = "            {\n                \"file_name\": \"";
-constexpr std::string_view kStorageRank = "\",\n                \"storage_rank\": ";
-constexpr std::string_view kRankGroup = ",\n                \"rank_group\": [";
-constexpr std::string_view kRankIndent = "                    ";
-constexpr std::string_view kEntryEnd = "\n                ]\n            }";
 
 /// Inside the quotes.
 std::string escaped(std::string_view text) {
@@ -141,7 +125,8 @@ void write_chunks(JsonWriter& json, const SavedCut& cut, const Shape& local) {
 }
 
 /// The member as it stands in the file, without what separates it from the one before.
-std::string state_text(std::string_view name, const SavedParameter& parameter) {
+std::string state_text(const JsonStyle& style, std::string_view name,
+                       const SavedParameter& parameter) {
   const SavedCut& cut = *parameter.cut;
   const Shape& global = parameter.global_shape;
   std::vector<std::int64_t> parts = cut.splits();
@@ -150,7 +135,7 @@ std::string state_text(std::string_view name, const SavedParameter& parameter) {
   for (std::size_t d = 0; d < local.size(); ++d) local[d] /= parts[d];
   if (cut.layout() != nullptr && cuts_one_dimension_often(*cut.layout())) parts.push_back(1);
 
-  JsonWriter json(kStyle, kStateLevel);
+  JsonWriter json(style, kStateLevel);
   json.key(name);
   json.open_object();
   json.key("properties");
@@ -164,14 +149,53 @@ std::string state_text(std::string_view name, const SavedParameter& parameter) {
   json.key("chunk");
   write_chunks(json, cut, local);
   json.close_object();
-  return std::string(kStateLevel * kStyle.indent, ' ') + json.take();
-}
-
-std::uint64_t separator_size(bool first) {
-  return first ? kFirst.size() : kNext.size();
+  return std::string(kStateLevel * style.indent, ' ') + json.take();
 }
 
 }  // namespace
+
+/// What stands between what varies. Before the first member of a list or an object stands `first`,
+/// before each other one `next`.
+struct IterationMetadataText::Pieces {
+  JsonStyle style;
+  std::string_view head, between, tail;
+  std::string_view first, next;
+  // Of a slice's member of storage_data:
+  std::string_view id_begin, id_end, slice_end;
+  std::string_view file_name, storage_rank, rank_group, rank_indent, entry_end;
+};
+
+constexpr IterationMetadataText::Pieces IterationMetadataText::kIndented{
+    .style = {.after_key = ": ", .indent = 4},
+    .head = "{\n    \"state_dict_metadata\": {",
+    .between = "\n    },\n    \"storage_data\": {",
+    .tail = "\n    }\n}",
+    .first = "\n",
+    .next = ",\n",
+    .id_begin = "        \"",
+    .id_end = "\": [",
+    .slice_end = "\n        ]",
+    .file_name = "            {\n                \"file_name\": \"",
+    .storage_rank = "\",\n                \"storage_rank\": ",
+    .rank_group = ",\n                \"rank_group\": [",
+    .rank_indent = "                    ",
+    .entry_end = "\n                ]\n            }"};
+
+constexpr IterationMetadataText::Pieces IterationMetadataText::kOneLine{
+    .style = {},
+    .head = "{\"state_dict_metadata\":{",
+    .between = "},\"storage_data\":{",
+    .tail = "}}",
+    .first = "",
+    .next = ",",
+    .id_begin = "\"",
+    .id_end = "\":[",
+    .slice_end = "]",
+    .file_name = "{\"file_name\":\"",
+    .storage_rank = "\",\"storage_rank\":",
+    .rank_group = ",\"rank_group\":[",
+    .rank_indent = "",
+    .entry_end = "]}"};
 
 /// Takes the text from its beginning on, and keeps what was asked for.
 class IterationMetadataText::Window {
@@ -208,8 +232,11 @@ std::string iteration_file_name(std::string_view prefix, bool of_optimizer, Rank
 }
 
 IterationMetadataText::IterationMetadataText(std::vector<SavedParameter> parameters,
-                                             const std::string& prefix, std::int64_t ranks)
-    : parameters_(std::move(parameters)), ranks_(ranks) {
+                                             const std::string& prefix, std::int64_t ranks,
+                                             MetadataForm form)
+    : pieces_(form == MetadataForm::kIndented ? kIndented : kOneLine),
+      parameters_(std::move(parameters)),
+      ranks_(ranks) {
   if (!is_utf8(prefix)) {
     throw Error(ErrorKind::kUnsupported,
                 "the prefix '" + printable(prefix) + "' is not UTF-8, and cannot stand in JSON");
@@ -229,7 +256,7 @@ IterationMetadataText::IterationMetadataText(std::vector<SavedParameter> paramet
       }
       const auto [found, is_new] =
           known.try_emplace({parameter.cut.get(), parameter.global_shape, parameter.dtype}, 0);
-      if (is_new) found->second = state_text("", parameter).size();
+      if (is_new) found->second = state_text(pieces_.style, "", parameter).size();
       end += separator_size(sizes_.empty()) + found->second + escaped(parameter.name).size();
     } catch (Error& error) {
       throw error.for_parameter(std::string(parameter.name));
@@ -245,7 +272,11 @@ IterationMetadataText::IterationMetadataText(std::vector<SavedParameter> paramet
     }
     slice_ends_.push_back(slices_end);
   }
-  size_ = kHead.size() + end + kBetween.size() + slices_end + kTail.size();
+  size_ = pieces_.head.size() + end + pieces_.between.size() + slices_end + pieces_.tail.size();
+}
+
+std::uint64_t IterationMetadataText::separator_size(bool first) const noexcept {
+  return first ? pieces_.first.size() : pieces_.next.size();
 }
 
 /// Without what separates it from the one before.
@@ -254,13 +285,14 @@ std::uint64_t IterationMetadataText::slice_size(std::size_t number, std::int64_t
   const SavedCut::Slice& saved = parameter.cut->saved()[static_cast<std::size_t>(slice)];
   const std::uint64_t count = saved.ranks.size();
   const std::uint64_t file_name = file_name_bytes_[parameter.of_optimizer ? 1 : 0];
-  const std::uint64_t group =
-      saved.digits + count * kRankIndent.size() + (count - 1) * kNext.size() + kFirst.size();
-  const std::uint64_t entry = kFileName.size() + file_name + kStorageRank.size() +
-                              kRankGroup.size() + group + kEntryEnd.size();
-  return kIdBegin.size() + sizes_[number].id_head + std::to_string(slice).size() +
-         kShardIdTail.size() + kIdEnd.size() + kFirst.size() + (count - 1) * kNext.size() +
-         count * entry + saved.digits + kSliceEnd.size();
+  const std::uint64_t group = saved.digits + count * pieces_.rank_indent.size() +
+                              (count - 1) * pieces_.next.size() + pieces_.first.size();
+  const std::uint64_t entry = pieces_.file_name.size() + file_name + pieces_.storage_rank.size() +
+                              pieces_.rank_group.size() + group + pieces_.entry_end.size();
+  return pieces_.id_begin.size() + sizes_[number].id_head + std::to_string(slice).size() +
+         kShardIdTail.size() + pieces_.id_end.size() + pieces_.first.size() +
+         (count - 1) * pieces_.next.size() + count * entry + saved.digits +
+         pieces_.slice_end.size();
 }
 
 void IterationMetadataText::read_at(std::uint64_t offset, std::span<std::byte> out) const {
@@ -268,11 +300,11 @@ void IterationMetadataText::read_at(std::uint64_t offset, std::span<std::byte> o
     throw Error(ErrorKind::kBadInput, "a read beyond the end of metadata.json");
   }
   Window window(offset, out);
-  window.add(kHead);
+  window.add(pieces_.head);
   write_states(window);
-  window.add(kBetween);
+  window.add(pieces_.between);
   write_slices(window);
-  window.add(kTail);
+  window.add(pieces_.tail);
 }
 
 void IterationMetadataText::write_states(Window& window) const {
@@ -281,8 +313,8 @@ void IterationMetadataText::write_states(Window& window) const {
     const bool passed = window.skip(sizes_[i].end - begin);
     begin = sizes_[i].end;
     if (passed) continue;
-    window.add(i == 0 ? kFirst : kNext);
-    window.add(state_text(parameters_[i].name, parameters_[i]));
+    window.add(i == 0 ? pieces_.first : pieces_.next);
+    window.add(state_text(pieces_.style, parameters_[i].name, parameters_[i]));
   }
 }
 
@@ -311,34 +343,34 @@ void IterationMetadataText::write_slice(std::size_t number, std::int64_t slice, 
                                         Window& window) const {
   const SavedParameter& parameter = parameters_[number];
   const SavedCut::Slice& saved = parameter.cut->saved()[static_cast<std::size_t>(slice)];
-  window.add(first ? kFirst : kNext);
-  window.add(kIdBegin);
+  window.add(first ? pieces_.first : pieces_.next);
+  window.add(pieces_.id_begin);
   window.add(escaped(shard_id_head(parameter.name)));
   window.add(std::to_string(slice));
   window.add(kShardIdTail);
-  window.add(kIdEnd);
+  window.add(pieces_.id_end);
 
-  std::string group(kFirst);
+  std::string group(pieces_.first);
   for (const Rank rank : saved.ranks) {
-    if (group.size() > kFirst.size()) group += kNext;
-    group += kRankIndent;
+    if (group.size() > pieces_.first.size()) group += pieces_.next;
+    group += pieces_.rank_indent;
     group += to_string(rank);
   }
   bool first_entry = true;
   for (const Rank rank : saved.ranks) {
-    std::string entry(first_entry ? kFirst : kNext);
+    std::string entry(first_entry ? pieces_.first : pieces_.next);
     first_entry = false;
-    entry += kFileName;
+    entry += pieces_.file_name;
     entry += iteration_file_name(prefix_, parameter.of_optimizer, rank, ranks_);
-    entry += kStorageRank;
+    entry += pieces_.storage_rank;
     entry += to_string(rank);
-    entry += kRankGroup;
-    if (window.skip(entry.size() + group.size() + kEntryEnd.size())) continue;
+    entry += pieces_.rank_group;
+    if (window.skip(entry.size() + group.size() + pieces_.entry_end.size())) continue;
     window.add(entry);
     window.add(group);
-    window.add(kEntryEnd);
+    window.add(pieces_.entry_end);
   }
-  window.add(kSliceEnd);
+  window.add(pieces_.slice_end);
 }
 
 }  // namespace reshardfs

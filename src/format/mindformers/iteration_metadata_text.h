@@ -17,6 +17,11 @@
 
 namespace reshardfs {
 
+enum class MetadataForm : std::uint8_t {
+  kIndented,  ///< as releases up to 2.0 write it
+  kOneLine,   ///< as 2.1 does
+};
+
 /// A parameter in a metadata.json that is to be written.
 struct SavedParameter {
   std::string_view name;  ///< lives as long as the text; UTF-8
@@ -39,7 +44,7 @@ class IterationMetadataText {
   /// @throws Error kUnsupported with the parameter: a name that is not UTF-8, a layout of more axes
   ///         than there are letters.
   IterationMetadataText(std::vector<SavedParameter> parameters, const std::string& prefix,
-                        std::int64_t ranks);
+                        std::int64_t ranks, MetadataForm form);
 
   std::uint64_t size() const noexcept { return size_; }
   /// @throws Error kBadInput if the range leaves the text.
@@ -47,6 +52,9 @@ class IterationMetadataText {
 
  private:
   class Window;
+  struct Pieces;
+  static const Pieces kIndented;
+  static const Pieces kOneLine;
   /// What is needed again and again to find a place in the text.
   struct Sizes {
     std::uint64_t end = 0;      ///< where its member of state_dict_metadata ends, from the first on
@@ -59,6 +67,9 @@ class IterationMetadataText {
   void write_slices_of(Rank rank, Window& window) const;
   void write_slice(std::size_t number, std::int64_t slice, bool first, Window& window) const;
 
+  std::uint64_t separator_size(bool first) const noexcept;
+
+  const Pieces& pieces_;
   std::vector<SavedParameter> parameters_;
   std::vector<Sizes> sizes_;  ///< of each parameter
   std::string prefix_;        ///< as it stands in JSON

@@ -193,6 +193,10 @@ std::string prefix_of(const CheckpointSet& checkpoint) {
   return name ? name->prefix : std::string();
 }
 
+MetadataForm form_of(IterationRelease release) {
+  return release == IterationRelease::k20 ? MetadataForm::kIndented : MetadataForm::kOneLine;
+}
+
 class SetBuilder {
  public:
   explicit SetBuilder(const ViewContext& context)
@@ -210,7 +214,8 @@ class SetBuilder {
     for (const bool of_optimizer : {false, true}) add_rank_files(of_optimizer);
     const std::int64_t ranks = context_.target->rank_count();
     if (ranks > 1) {
-      IterationMetadataText text(saved_parameters(*context_.target, set_), prefix_, ranks);
+      IterationMetadataText text(saved_parameters(*context_.target, set_), prefix_, ranks,
+                                 form_of(context_.options.iteration_release));
       add(directory_ + std::string(kIterationMetadata),
           std::make_shared<MetadataFile>(context_.target, std::move(text)));
     }

@@ -66,7 +66,7 @@ Json entries(const std::string& kind, const std::vector<int>& ranks) {
 }
 
 TEST(IterationMetadataText, IsAsTheOriginalWritesIt) {
-  const IterationMetadataText text(parameters(), "p\"-", 8);
+  const IterationMetadataText text(parameters(), "p\"-", 8, MetadataForm::kIndented);
   const Json json = Json::parse(all_of(text));
   EXPECT_EQ(all_of(text), json.dump(4));
 
@@ -110,26 +110,34 @@ TEST(IterationMetadataText, IsAsTheOriginalWritesIt) {
   EXPECT_EQ(json["storage_data"]["('it\\'s a \"name\"\\n層', (1,))"], entries("model", {6, 7}));
 }
 
+TEST(IterationMetadataText, IsOneLineInLaterReleases) {
+  const IterationMetadataText indented(parameters(), "p\"-", 8, MetadataForm::kIndented);
+  const IterationMetadataText line(parameters(), "p\"-", 8, MetadataForm::kOneLine);
+  EXPECT_EQ(all_of(line), Json::parse(all_of(indented)).dump());
+}
+
 TEST(IterationMetadataText, IsReadInPieces) {
-  const IterationMetadataText text(parameters(), "", 8);
-  const std::string whole = all_of(text);
-  for (std::uint64_t at = 0; at <= text.size(); ++at) {
-    const std::size_t length = std::min<std::size_t>(7, whole.size() - at);
-    ASSERT_EQ(part_of(text, at, length), whole.substr(at, length)) << at;
+  for (const MetadataForm form : {MetadataForm::kIndented, MetadataForm::kOneLine}) {
+    const IterationMetadataText text(parameters(), "", 8, form);
+    const std::string whole = all_of(text);
+    for (std::uint64_t at = 0; at <= text.size(); ++at) {
+      const std::size_t length = std::min<std::size_t>(7, whole.size() - at);
+      ASSERT_EQ(part_of(text, at, length), whole.substr(at, length)) << at;
+    }
+    std::mt19937 random(1);
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t begin = random() % whole.size();
+      const std::size_t length = random() % (whole.size() - begin);
+      ASSERT_EQ(part_of(text, begin, length), whole.substr(begin, length));
+    }
+    std::string more(2, '?');
+    EXPECT_THROW(text.read_at(text.size() - 1, std::as_writable_bytes(std::span(more))), Error);
+    EXPECT_THROW(text.read_at(text.size() + 1, {}), Error);
   }
-  std::mt19937 random(1);
-  for (int i = 0; i < 300; ++i) {
-    const std::size_t begin = random() % whole.size();
-    const std::size_t length = random() % (whole.size() - begin);
-    ASSERT_EQ(part_of(text, begin, length), whole.substr(begin, length));
-  }
-  std::string more(2, '?');
-  EXPECT_THROW(text.read_at(text.size() - 1, std::as_writable_bytes(std::span(more))), Error);
-  EXPECT_THROW(text.read_at(text.size() + 1, {}), Error);
 }
 
 TEST(IterationMetadataText, IsWhatTheReaderTakes) {
-  const IterationMetadataText text(parameters(), "qwen3-", 8);
+  const IterationMetadataText text(parameters(), "qwen3-", 8, MetadataForm::kOneLine);
   const IterationMetadata read =
       read_iteration_metadata(test::MemorySource(all_of(text), "metadata.json"));
   ASSERT_EQ(read.parameters.size(), parameters().size());
@@ -143,13 +151,15 @@ TEST(IterationMetadataText, IsWhatTheReaderTakes) {
 
 TEST(IterationMetadataText, RefusesWhatJsonCannotHold) {
   test::expect_error(ErrorKind::kUnsupported, {"is not UTF-8"}, [] {
-    IterationMetadataText({{"w\xff", DType::kInt8, {1}, cut({1}, {{}}), false}}, "", 1);
+    IterationMetadataText({{"w\xff", DType::kInt8, {1}, cut({1}, {{}}), false}}, "", 1,
+                          MetadataForm::kIndented);
   });
   test::expect_error(ErrorKind::kUnsupported, {"prefix", "is not UTF-8"},
-                     [] { IterationMetadataText({}, "p\xff-", 1); });
+                     [] { IterationMetadataText({}, "p\xff-", 1, MetadataForm::kIndented); });
   const std::vector<std::int64_t> many(27, 1);
   test::expect_error(ErrorKind::kUnsupported, {"'w'", "at most 26 axes, but this one 27"}, [&] {
-    IterationMetadataText({{"w", DType::kInt8, {1}, cut(many, {{}}), false}}, "", 1);
+    IterationMetadataText({{"w", DType::kInt8, {1}, cut(many, {{}}), false}}, "", 1,
+                          MetadataForm::kIndented);
   });
 }
 
