@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -158,6 +159,18 @@ std::size_t workers_of(const Given& given) {
 
 namespace {
 
+/// MindSpore reads no sizes and no rules: the strategy of its files goes beside them in its own
+/// form.
+std::vector<ViewKind> default_views(const ConversionOptions& options) {
+  const auto& formats = options.formats;
+  const bool writes_ckpt =
+      std::find(formats.begin(), formats.end(), OutputFormat::kCkpt) != formats.end();
+  const bool is_made = !options.dst_sizes.empty() ||
+                       (options.dst_strategy && options.dst_strategy->extension() == ".toml");
+  if (writes_ckpt && is_made) return {ViewKind::kRanks, ViewKind::kStrategy};
+  return {ViewKind::kRanks};
+}
+
 /// The whole model in one file.
 int run_export_to_file(const Given& given, OutputFormat format) {
   const LogSettings log = log_settings(given);
@@ -205,7 +218,7 @@ int run_export(const Given& given) {
     share = choose_share(share_text, [](const char* name) { return std::getenv(name); });
   }
   ConversionOptions source = conversion_options(given);
-  if (source.views.empty()) source.views = {ViewKind::kRanks};
+  if (source.views.empty()) source.views = default_views(source);
   source.as_in_source = given.flag("reflink");
   const Conversion conversion = open_conversion(source);
 

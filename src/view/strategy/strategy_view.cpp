@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// strategy/source.json, source.txt, destination.json and destination.txt: what the conversion was
-/// made with, also where it was derived or came from rules.
+/// strategy/source and strategy/destination, each as .ckpt (MindSpore's protobuf), .json and .txt:
+/// what the conversion was made with, also where it was derived or came from rules.
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
@@ -77,11 +77,16 @@ void add(const std::string& stem, const Strategy* strategy, const char* without,
         [table = context.target, strategy, make] { return make(*strategy); }, bytes);
   };
   files.push_back({stem + ".txt", made(as_text, text_bytes(*strategy))});
-  try {
-    files.push_back({stem + ".json", made(to_json, json_bytes(*strategy))});
-  } catch (const Error& error) {
-    context.warnings.push_back("no " + stem + ".json: " + error.what());
-  }
+  const auto add_form = [&](const std::string& extension, std::string (*make)(const Strategy&),
+                            const auto& bytes) {
+    try {
+      files.push_back({stem + extension, made(make, bytes())});
+    } catch (const Error& error) {
+      context.warnings.push_back("no " + stem + extension + ": " + error.what());
+    }
+  };
+  add_form(".json", to_json, [&] { return json_bytes(*strategy); });
+  add_form(".ckpt", to_protobuf, [&] { return std::uint64_t{to_protobuf(*strategy).size()}; });
 }
 
 /// The same as a strategy, if one can state it.
