@@ -230,7 +230,7 @@ void Verification::report_refused(const CheckpointSet& set) {
   for (const RefusedTensor& tensor : set.refused()) {
     if (!takes(tensor.name)) continue;
     Problem problem;
-    problem.kind = ProblemKind::kMissingPart;
+    problem.kind = ProblemKind::kUnsupported;
     problem.parameter = tensor.name;
     problem.message = "cannot be shown: " + tensor.reason;
     report_.problems.push_back(std::move(problem));

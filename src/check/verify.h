@@ -33,7 +33,7 @@ struct VerifyOptions {
 enum class ProblemKind : std::uint8_t {
   kIo,           ///< the operating system cannot read a file
   kFile,         ///< a file is not a whole, consistent checkpoint
-  kUnsupported,  ///< a file is sound, as far as is known, but has nothing that can be read
+  kUnsupported,  ///< a file or a parameter is sound, as far as is known, but cannot be read
   kCrc,          ///< a file does not match the CRC that it states
   kManifest,     ///< a file does not match the list of sums
   kStep,         ///< a rank lacks the step, or is still being written

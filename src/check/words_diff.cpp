@@ -14,9 +14,6 @@ std::map<std::string, std::string> values_of(const StatedWords& words) {
   for (const auto& [key, value] : words.header) {
     values.insert_or_assign(key, json_quoted(value, JsonText::kAscii));
   }
-  for (const auto& [key, value] : words.types) {
-    values.insert_or_assign(key, json_quoted(value, JsonText::kAscii));
-  }
   for (const std::string& key : words.ambiguous) values.insert_or_assign(key, "");
   return values;
 }

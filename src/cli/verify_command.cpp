@@ -83,7 +83,7 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
                                  : report.damaged()   ? "damaged"
                                  : report.only_open() ? "not known to be complete"
                                  : report.unread()    ? "could not be read"
-                                                      : "has files that cannot be read");
+                                                      : "has parts that cannot be read");
   if (!report.good()) text += ": " + counted(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
     text += " in " + counted(report.damaged_parameters, "parameter");

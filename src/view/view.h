@@ -65,6 +65,8 @@ struct ViewContext {
   /// Warns of a table's parameters that are no arrays, such as texts.
   /// @param where what they are left out of, because it has tensors alone.
   void tell_left_out(const TargetTable& table, const std::string& where) const;
+  /// Warns of a table's tensors without elements, which .ckpt files cannot hold.
+  void tell_empty(const TargetTable& table, const std::string& where) const;
 };
 
 /// Called while others are, if the view has a kind.

@@ -20,6 +20,21 @@ void ViewContext::tell_left_out(const TargetTable& table, const std::string& whe
   warnings.push_back("left out of " + where + ", which has tensors alone: " + name_list(names));
 }
 
+void ViewContext::tell_empty(const TargetTable& table, const std::string& where) const {
+  const auto is_empty = [](const TargetParameter& parameter) {
+    if (!is_array(parameter.dtype)) return false;
+    if (parameter.grid) return element_count(parameter.grid->full_shape()) == 0;
+    return parameter.source->holders.front().entry->content_bytes == 0;
+  };
+  std::vector<std::string> names;
+  for (const TargetParameter& parameter : table.parameters()) {
+    if (is_empty(parameter)) names.push_back(parameter.name);
+  }
+  if (names.empty()) return;
+  warnings.push_back("left out of " + where +
+                     ", which cannot hold tensors without elements: " + name_list(names));
+}
+
 const std::vector<View>& view_registry() {
   static const std::vector<View> views{
       {ViewKind::kRanks, rank_files_view},

@@ -139,13 +139,13 @@ class Headers(BesideTest):
     def test_types_without_a_word_of_safetensors(self) -> None:
         """As MindSpore's own converter keeps them."""
         source = self.source({"format": "ms", "q": "Int4"}, tensors={"q": ("I8", np.ones((4, 2), "i1"))})
-        for views, want in (("unified", {"q": "Int4"}), ("merged-safetensors", {"q": "Int4"}), ("ranks", {})):
+        for views, want in (("unified", {"q": "Int4"}), ("merged-safetensors", {"q": "Int4"}), ("ranks", {"q": "Int4"})):
             with self.subTest(views):
                 out, result = self.exported(source, "--views", views)
                 self.assertEqual(self.headers(out), {"format": "ms"} | want)
                 self.assertNotIn("metadata", result.stderr)
         out, _ = self.exported(source, "--views", "merged-safetensors", "--name-map", self.text("n.json", '{"q": "p"}'))
-        self.assertEqual(self.headers(out), {"format": "ms"})
+        self.assertEqual(self.headers(out), {"format": "ms", "p": "Int4"})
 
     def test_mounts_show_it(self) -> None:
         with mounted(self.source()) as mountpoint:

@@ -154,9 +154,10 @@ class Large(unittest.TestCase):
                 file.truncate(8 + len(text) + at)
             with mounted(path) as mountpoint:
                 unified = json.loads((mountpoint / "unified/param_name_map.json").read_text())
-                # 4 bytes are counted for each element: 8 GiB in parts of 3.
+                # 6 GiB in parts of 3, each tensor in the least full one.
                 self.assertEqual(unified["weight_map"],
-                                 {name: f"part{i}.safetensors" for i, name in enumerate("abc")})
+                                 {name: f"part{i % 2}.safetensors" for i, name in enumerate("abc")})
+                self.assertEqual(unified["metadata"]["total_size"], 6 * gib)
                 index = json.loads((mountpoint / "merged/model.safetensors.index.json").read_text())
                 self.assertEqual(sorted(set(index["weight_map"].values())),
                                  [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)])

@@ -75,12 +75,7 @@ class Union {
  public:
   void add(const RankFile& file, Words words) {
     for (auto& [key, value] : words) {
-      if (is_of_file(key)) continue;
-      if (is_type(file, key, value)) {
-        out_.types.emplace(key, std::move(value));
-      } else {
-        add(key, std::move(value));
-      }
+      if (!is_of_file(key) && !is_type(file, key, value)) add(key, std::move(value));
     }
   }
   StatedWords take() {

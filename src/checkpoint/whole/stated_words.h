@@ -19,10 +19,8 @@ class CheckpointSet;
 /// Without what is about one file or one save alone, and is written anew with each: the format, a
 /// checksum, places of parts, whether redundant slices are left out, total_size.
 struct StatedWords {
-  /// The texts of all headers, but for `types`.
+  /// The texts of all headers, but for types of tensors: the files' indexes have these.
   std::map<std::string, std::string> header{};
-  /// MindSpore's words for the types of tensors that safetensors has no type for: "Int4", by name.
-  std::map<std::string, std::string> types{};
   /// Keys that have another text in each of several files.
   std::vector<std::string> ambiguous{};
   /// Members of the index's metadata, as JSON, in its order.

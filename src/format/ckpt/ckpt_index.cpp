@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,7 +49,9 @@ class IndexBuilder {
   FileIndex finish(const NameOrders* known, bool trailer) &&;
 
  private:
-  void refuse(const Record& record);
+  bool grows(const Record& record);
+  void require_grown() const;
+  void refuse(const Record& record, std::string why);
   void require_refused_apart() const;
   void begin_entry(Record& record, DType dtype, Shape shape);
   void require_same_tensor(DType dtype, const Shape& shape) const;
@@ -59,7 +62,9 @@ class IndexBuilder {
   std::vector<TensorEntry> entries_;
   ShapeKinds shapes_;
   std::vector<RefusedTensor> refused_;
-  bool is_refused_ = false;             ///< the last record
+  bool is_refused_ = false;  ///< the last record
+  /// Of a map that is written in growing records, the last one so far; no name: there is none.
+  Record growing_{};
   std::vector<std::uint64_t> offsets_;  ///< of each entry's first record
   // Of the last entry:
   std::uint64_t found_bytes_ = 0;
@@ -68,9 +73,15 @@ class IndexBuilder {
 
 void IndexBuilder::add(Record record) {
   try {
+    if (grows(record)) return;
     const std::optional<DType> known = dtype_of(record);
     if (!record.content) throw bad_record("the record has no tensor_content");
-    if (!known) return refuse(record);
+    if (!known) {
+      constexpr std::size_t kShownColumns = 40;
+      return refuse(record, "its element type '" +
+                                shortened(printable(*record.type), kShownColumns) +
+                                "' is not known");
+    }
     is_refused_ = false;
     const DType dtype = *known;
     Shape shape = take_shape(record, dtype);
@@ -89,15 +100,41 @@ void IndexBuilder::add(Record record) {
   }
 }
 
+/// MindSpore 2.0 writes a map three times: its keys; keys and values; keys, values and status. The
+/// last one counts, but names its types in a way that no later version reads.
+/// @return whether the record belongs to such a map.
+bool IndexBuilder::grows(const Record& record) {
+  const std::vector<std::uint64_t>& parts = record.map_parts;
+  const std::vector<std::uint64_t>& before = growing_.map_parts;
+  const bool goes_on = record.is_map && record.name == growing_.name &&
+                       parts.size() == before.size() + 1 &&
+                       std::equal(before.begin(), before.end(), parts.begin());
+  if (!goes_on) require_grown();
+  const bool begins = !goes_on && record.is_map && parts.size() == 1;
+  if (!goes_on && !begins) return false;
+  if (parts.size() < kMapParts) {
+    growing_ = record;
+  } else {
+    growing_ = {};
+    refuse(record, "MindSpore 2.0 wrote it, as a map in three growing records");
+  }
+  return true;
+}
+
+void IndexBuilder::require_grown() const {
+  if (growing_.name.empty()) return;
+  throw bad_record("a map parameter has " + counted(growing_.map_parts.size(), "tensor") +
+                   ", expected 3 (keys, values, status)")
+      .for_parameter(growing_.name)
+      .at_offset(growing_.offset);
+}
+
 /// The other tensors can be shown all the same.
-void IndexBuilder::refuse(const Record& record) {
+void IndexBuilder::refuse(const Record& record, std::string why) {
   require_complete();
   // One that is written in several records.
   if (std::exchange(is_refused_, true) && refused_.back().name == record.name) return;
-  constexpr std::size_t kShownColumns = 40;
-  refused_.push_back({record.name, "its element type '" +
-                                       shortened(printable(*record.type), kShownColumns) +
-                                       "' is not known"});
+  refused_.push_back({record.name, std::move(why)});
 }
 
 /// A name that stands twice must not hide behind a type.
@@ -192,6 +229,7 @@ Error IndexBuilder::wrong_content() const {
 
 FileIndex IndexBuilder::finish(const NameOrders* known, bool trailer) && {
   require_complete();
+  require_grown();
   if (entries_.empty() && refused_.empty()) {
     throw bad_record("is not a MindSpore checkpoint: it holds no parameter");
   }

@@ -177,16 +177,19 @@ void RecordScanner::read_value(Record& record, std::uint64_t end) {
 
 /// Keys, values and status are not looked into: a map is carried over as it is.
 void RecordScanner::read_map(Record& record, const ByteRange& payload) {
-  constexpr std::uint64_t kParts = 3;
-  std::uint64_t parts = 0;
+  record.map_parts.clear();
   while (cursor_.position() < payload.end()) {
     const WireField field = cursor_.read_field(payload.end());
     if (field.type != WireType::kBytes) continue;
-    if (field.number == kMapPart) ++parts;
+    if (field.number == kMapPart && record.map_parts.size() <= kMapParts) {
+      record.map_parts.push_back(field.value);
+    }
     cursor_.move_to(cursor_.payload_end(field, payload.end()));
   }
-  if (parts != kParts) {
-    throw bad_at(payload.offset(), "a map parameter has " + std::to_string(parts) +
+  const std::size_t parts = record.map_parts.size();
+  if (parts == 0 || parts > kMapParts) {
+    throw bad_at(payload.offset(), "a map parameter has " +
+                                       std::string(parts == 0 ? "no" : "more than 3") +
                                        " tensors, expected 3 (keys, values, status)");
   }
   record.is_map = true;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reshardfs/shape.h"
 
@@ -20,15 +21,18 @@ namespace reshardfs::ckpt {
 /// More than any model has; a hostile file of tiny records must not fill the memory.
 inline constexpr std::uint64_t kMaxRecords = 2'000'000;
 inline constexpr std::size_t kMaxDims = 16;
+/// Keys, values and status.
+inline constexpr std::size_t kMapParts = 3;
 /// A trailer begins with this.
 inline constexpr std::string_view kTrailerMark = "crc_num";
 
 /// One `value` field. What is missing in the file is missing here.
 struct Record {
-  std::uint64_t offset = 0;  ///< of its first byte in the file
-  std::string name;          ///< never empty, valid UTF-8
-  bool is_map = false;       ///< holds a `maptensor`, and `content` is all of it
-  Shape dims;                ///< each 0 ... 2^31-1
+  std::uint64_t offset = 0;                ///< of its first byte in the file
+  std::string name;                        ///< never empty, valid UTF-8
+  bool is_map = false;                     ///< holds a `maptensor`, and `content` is all of it
+  std::vector<std::uint64_t> map_parts{};  ///< bytes of the map's tensors: 1 to 3
+  Shape dims;                              ///< each 0 ... 2^31-1
   std::optional<std::string> type;
   std::optional<ByteRange> content;
   bool has_unknown = false;  ///< its tensor has unknown fields

@@ -45,7 +45,7 @@ class BlockReader {
   std::vector<EncryptedBlock> read_all() {
     std::vector<EncryptedBlock> blocks;
     check_magic_of_file();
-    while (position_ < source_.size()) {
+    while (!at_end()) {
       index_ = blocks.size();
       EncryptedBlock block = read_header();
       position_ = block.cipher.end();
@@ -55,7 +55,7 @@ class BlockReader {
                  " cipher bytes, and the file ends after " +
                  std::to_string(source_.size() - block.cipher.offset()));
       }
-      if (position_ < source_.size() && block.cipher.length() != most_cipher_bytes_) {
+      if (!at_end() && block.cipher.length() != most_cipher_bytes_) {
         fail_length(block, "; only the last block may be shorter");
       }
       if (!gcm_) check_padding(block);
@@ -92,7 +92,6 @@ class BlockReader {
   }
 
   EncryptedBlock read_header() {
-    refuse_trailer();
     if (source_.size() - position_ < header_bytes_) fail(position_, "ends inside its header");
     std::array<std::byte, kGcmHeaderBytes> header{};
     const std::span<std::byte> bytes = std::span(header).first(header_bytes_);
@@ -127,20 +126,19 @@ class BlockReader {
     return block;
   }
 
-  /// MindSpore lets the two options be combined, and cannot read what it wrote then.
-  void refuse_trailer() const {
+  /// MindSpore lets crc_check be combined with enc_key, and writes a trailer with the number 0
+  /// then, which its own loader takes for a block.
+  bool at_end() const {
     constexpr std::string_view kLetters = "crc_num";
     constexpr std::uint64_t kTrailerBytes = 17;
-    if (source_.size() - position_ != kTrailerBytes) return;
-    std::array<std::byte, kLetters.size()> letters{};
-    source_.read_at(position_, letters);
-    if (std::memcmp(letters.data(), kLetters.data(), letters.size()) != 0) return;
-    throw Error(ErrorKind::kBadInput, "has a CRC trailer behind the encrypted blocks")
-        .in_file(source_.name())
-        .at_offset(position_)
-        .hint(
-            "it was saved with crc_check and enc_key, which cannot be loaded; a copy without the "
-            "last 17 bytes can");
+    if (position_ == source_.size()) return true;
+    if (position_ == 0 || position_ > source_.size()) return false;
+    if (source_.size() - position_ != kTrailerBytes) return false;
+    std::array<char, kTrailerBytes> expected{};
+    std::copy(kLetters.begin(), kLetters.end(), expected.begin());
+    std::array<char, kTrailerBytes> found{};
+    source_.read_at(position_, std::as_writable_bytes(std::span(found)));
+    return found == expected;
   }
 
   /// PKCS#7: 1 to 16 bytes, each of which is their number.
@@ -159,7 +157,7 @@ class BlockReader {
     const bool good = padding >= 1 && padding <= kCipherBlockBytes &&
                       std::all_of(plain.end() - static_cast<std::ptrdiff_t>(padding), plain.end(),
                                   [&](std::byte byte) { return byte == plain.back(); });
-    const bool last_block = position_ == source_.size();
+    const bool last_block = at_end();
     block.plain_bytes = good ? block.cipher.length() - padding : 0;
     if (block.plain_bytes == 0 || block.plain_bytes > block_bytes_ ||
         (!last_block && block.plain_bytes != block_bytes_)) {

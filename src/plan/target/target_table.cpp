@@ -299,7 +299,7 @@ void TargetTable::place_without_slices(const SourceParameter& parameter) {
       .hint("--unmatched replicate gives every rank the full tensor, --exclude leaves it out");
 }
 
-/// Int4 is held as one int8 an element, and the destination says so, as MindSpore's converter does.
+/// Int4 is held as one int8 an element: see holds_int4().
 void TargetTable::add(TargetParameter parameter) {
   if (parameter.dtype == DType::kInt4) parameter.dtype = DType::kInt8;
   parameter.dtype = casts_.target(parameter.name, parameter.dtype);

@@ -52,6 +52,9 @@ struct TargetParameter {
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
   const Cuts* by_stage;                ///< kReshard; the table's
   const std::vector<bool>* stage_has;  ///< kKeep, kRaw: nullptr means all stages; the table's
+
+  /// Whether the elements are Int4, each in an Int8.
+  bool holds_int4() const noexcept { return source->dtype == DType::kInt4; }
 };
 
 struct TargetOptions {
@@ -105,6 +108,11 @@ class TargetTable {
   const Layout* layout(const TargetParameter& parameter, Rank rank) const;
   /// Whether each destination rank reads the files of its own source rank: Replicas::kOwn.
   bool has_own_values() const noexcept { return replicas_ == Replicas::kOwn; }
+  /// Whether a strategy or a map takes part. Where none does, MindSpore's programs keep Int4; where
+  /// they transform from strategy to strategy, they make it Int8.
+  bool is_transformed() const noexcept {
+    return strategy_.has_value() || source_->states_layouts() || source_->mapped_from() != nullptr;
+  }
   /// The destination's strategy; nullopt: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
   /// Calls visit(TargetParameter, ShownTensor) for each parameter of a rank, in no particular

@@ -51,8 +51,9 @@ void require_type(const TargetParameter& parameter) {
 
 }  // namespace
 
-CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, Rank own_rank, bool crc)
-    : PartedFile(std::move(table), own_rank), crc_(crc) {
+CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, Rank own_rank, bool crc,
+                   bool keeps_int4)
+    : PartedFile(std::move(table), own_rank), crc_(crc), keeps_int4_(keeps_int4) {
   std::uint64_t size = trailer_bytes();
   SliceShapes shapes(target(), rank());
   for (const TargetParameter& parameter : target().parameters()) {
@@ -79,8 +80,13 @@ std::vector<const TargetParameter*> CkptFile::parameters() const {
   return list;
 }
 
-std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter, const Shape& slice) {
-  const DType dtype = parameter.dtype;
+/// As the records state it.
+DType CkptFile::type_of(const TargetParameter& parameter) const noexcept {
+  return parameter.holds_int4() && keeps_int4_ ? DType::kInt4 : parameter.dtype;
+}
+
+std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter, const Shape& slice) const {
+  const DType dtype = type_of(parameter);
   const auto content = static_cast<std::uint64_t>(content_size(slice, dtype, "a slice's size"));
   if (content == 0) return 0;
   const auto record = [&](std::uint64_t length) {
@@ -117,8 +123,9 @@ std::vector<PartedFile::Stretch> CkptFile::stretches() const {
 
 void CkptFile::append_to(FileImage& image, std::size_t number) const {
   const TargetParameter& parameter = target().parameters()[number];
-  const DType dtype = parameter.dtype;
-  ShownElements elements(target().view(parameter, rank()), parameter.source->dtype, dtype);
+  const DType dtype = type_of(parameter);
+  ShownElements elements(target().view(parameter, rank()), parameter.source->dtype,
+                         parameter.dtype);
   const Shape shape = record_shape(dtype, elements.shape());
   const std::uint64_t content = elements.size();
   const std::size_t view = image.add_view(std::move(elements));

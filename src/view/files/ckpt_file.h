@@ -15,13 +15,16 @@ class CkptFile final : public PartedFile {
   ///        the whole file to compute it.
   /// @throws Error kBadInput if the file would exceed 2^63-1 bytes; kUnsupported for element types
   ///         that .ckpt files cannot hold.
-  CkptFile(std::shared_ptr<const TargetTable> target, Rank rank, bool crc = false);
+  /// @param keeps_int4 whether records state Int4 where an Int8 holds one.
+  CkptFile(std::shared_ptr<const TargetTable> target, Rank rank, bool crc = false,
+           bool keeps_int4 = false);
 
   /// nullptr if there is a trailer, because computing it requires reading the file.
   std::shared_ptr<const ByteSource> equal_source() const override;
 
  private:
-  static std::uint64_t records_bytes(const TargetParameter& parameter, const Shape& slice);
+  DType type_of(const TargetParameter& parameter) const noexcept;
+  std::uint64_t records_bytes(const TargetParameter& parameter, const Shape& slice) const;
   std::uint64_t trailer_bytes() const noexcept;
   std::vector<Stretch> stretches() const override;
   void append_to(FileImage& image, std::size_t number) const override;
@@ -30,6 +33,7 @@ class CkptFile final : public PartedFile {
   const std::string& trailer() const;
 
   bool crc_;
+  bool keeps_int4_;
   mutable RetryOnce trailer_once_;
   mutable std::string trailer_;
 };

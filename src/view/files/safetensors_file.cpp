@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
 #include "plan/target/target_table.h"
 #include "view/files/recent_texts.h"
 #include "view/files/text_value.h"
@@ -158,16 +159,26 @@ std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewCont
   SafetensorsFile::Common common = without_texts(context, kind, format);
   std::string left_out;
   std::size_t left_out_count = 0;
+  std::vector<std::string> like_keys;
   for (const TargetParameter& parameter : table.parameters()) {
-    if (is_array(parameter.dtype)) continue;
     const auto has_the_name = [&](const auto& entry) { return entry.first == parameter.name; };
     const bool taken = std::any_of(common.metadata.begin(), common.metadata.end(), has_the_name);
+    if (is_array(parameter.dtype)) {
+      if (taken && format == "ms") like_keys.push_back(parameter.name);
+      continue;
+    }
     const std::optional<std::string> value = taken ? std::nullopt : text_value(parameter);
     if (value) {
       common.metadata.emplace_back(parameter.name, *value);
     } else if (++left_out_count <= kNamed) {
       left_out += (left_out.empty() ? "" : ", ") + printable(parameter.name);
     }
+  }
+  if (!like_keys.empty()) {
+    context.warnings.push_back(
+        "MindSpore cannot load safetensors files that have a parameter with the name of a key of "
+        "their metadata: " +
+        name_list(like_keys) + "; rename it with --name-map");
   }
   if (left_out_count > 0) {
     context.warnings.push_back(

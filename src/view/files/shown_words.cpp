@@ -53,13 +53,6 @@ class Judge {
     return keeps_name(shown) ? Verdict::kTrue : Verdict::kUntrue;
   }
 
-  /// Whether a tensor that is an Int4 in the source is shown as the Int8 that holds it.
-  bool is_held(const std::string& name) const {
-    const TargetParameter* const shown = find(name);
-    return keeps_name(shown) && shown->source->dtype == DType::kInt4 &&
-           shown->dtype == DType::kInt8;
-  }
-
   /// Whether the tensors are all of the source's.
   bool has_all() const {
     return !is_mapped_ && !context_.options.source.dequantize && shown_.size() == stored_.size() &&
@@ -197,26 +190,22 @@ void warn(const ViewContext& context, const StatedWords& words,
   }
 }
 
-void add_types(const StatedWords& words, const Judge& judge, safetensors::Metadata& out) {
-  for (const auto& [name, type] : words.types) {
-    if (judge.is_held(name)) out.emplace_back(name, type);
-  }
-}
-
 }  // namespace
 
-safetensors::Metadata words_of_types(const ViewContext& context, const DescribedFiles& files) {
+safetensors::Metadata words_of_types(const DescribedFiles& files) {
   safetensors::Metadata out;
-  const auto& words = context.model.words;
-  if (words != nullptr && !words->types.empty()) add_types(*words, Judge(context, files), out);
+  for (const TargetParameter& parameter : files.table.parameters()) {
+    if (!parameter.holds_int4() || (files.takes && !files.takes(parameter))) continue;
+    out.emplace_back(parameter.name, mindspore_name(DType::kInt4));
+  }
   return out;
 }
 
 ShownWords shown_words(const ViewContext& context, const DescribedFiles& files) {
-  ShownWords out;
+  ShownWords out{words_of_types(files), {}};
   if (context.model.words == nullptr) return out;
   const StatedWords& words = *context.model.words;
-  if (words.header.empty() && words.types.empty() && words.index.empty()) {
+  if (words.header.empty() && words.index.empty()) {
     warn(context, words, {});
     return out;
   }
@@ -226,7 +215,6 @@ ShownWords shown_words(const ViewContext& context, const DescribedFiles& files) 
       out.header.emplace_back(key, *std::move(shown));
     }
   }
-  add_types(words, selection.judge(), out.header);
   for (const auto& [key, json] : words.index) {
     const std::optional<std::string> text = text_in(json);
     if (key == kParameterCount) {

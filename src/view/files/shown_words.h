@@ -32,9 +32,9 @@ struct ShownWords {
 /// out, and named in a warning. What is not about tensors is always true.
 ShownWords shown_words(const ViewContext& context, const DescribedFiles& files);
 
-/// Of these words, the types that safetensors has no type for: MindSpore's own files state them,
-/// too.
-safetensors::Metadata words_of_types(const ViewContext& context, const DescribedFiles& files);
+/// Types that safetensors has none for, by the name of the tensor, as MindSpore's own files state
+/// them: "Int4" where an Int8 holds one. shown_words() has them, too.
+safetensors::Metadata words_of_types(const DescribedFiles& files);
 
 /// @param common as safetensors_common() makes it; its own words win.
 std::shared_ptr<const SafetensorsFile::Common> with_words(

@@ -34,7 +34,9 @@ std::vector<OutputFile> merged_file(const ViewContext& context, ViewKind kind,
 
 std::vector<OutputFile> merged_ckpt_view(const ViewContext& context) {
   return merged_file(context, ViewKind::kMergedCkpt, ".ckpt", [&] {
-    return std::make_shared<CkptFile>(context.whole, kWholeRank, context.options.append_crc);
+    context.tell_empty(*context.whole, "merged/*.ckpt");
+    return std::make_shared<CkptFile>(context.whole, kWholeRank, context.options.append_crc,
+                                      !context.target->is_transformed());
   });
 }
 

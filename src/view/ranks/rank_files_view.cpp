@@ -37,7 +37,8 @@ std::shared_ptr<const VirtualFile> file_of(
   const TargetTable& target = *context.target;
   switch (format) {
     case OutputFormat::kCkpt:
-      return std::make_shared<CkptFile>(context.target, rank, context.options.append_crc);
+      return std::make_shared<CkptFile>(context.target, rank, context.options.append_crc,
+                                        !context.target->is_transformed());
     case OutputFormat::kTorch:
       return std::make_shared<TorchSaveFile>(context.target, rank, arrays_of(target, rank),
                                              context.options.append_crc);
@@ -61,8 +62,11 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
                                 context.options.safetensors_metadata);
     if (rank_files_hold_words(context)) {
       common = with_words(common, shown_words(context, {*context.target}).header);
+    } else if (!context.target->is_transformed()) {
+      common = with_words(common, words_of_types({*context.target}));
     }
   }
+  if (has(OutputFormat::kCkpt)) context.tell_empty(*context.target, "rank_*/*.ckpt");
   if (has(OutputFormat::kTorch)) context.tell_left_out(*context.target, "rank_*/*.pt");
   const std::size_t formats = context.formats.size();
   std::vector<OutputFile> files(context.ranks.size() * formats);

@@ -18,24 +18,25 @@
 namespace reshardfs {
 namespace {
 
-// MindSpore counts every element as 4 bytes, whatever its type.
-constexpr std::uint64_t kCountedBytes = 4;
 constexpr std::uint64_t kPartBytes = 3ULL << 30U;
+/// What MindSpore 2.10 takes for the size of elements whose types it does not look for.
+constexpr std::uint64_t kOtherBytes = 4;
 
 using Parameters = std::vector<const TargetParameter*>;
 
-std::uint64_t counted_bytes(const Shape& shape) {
-  return static_cast<std::uint64_t>(element_count(shape)) * kCountedBytes;
-}
-
+/// As MindSpore 2.10 counts it; earlier versions count 4 bytes for each element.
 std::uint64_t full_bytes(const TargetParameter& parameter) {
-  return counted_bytes(parameter.grid->full_shape());
+  const DType type = parameter.dtype;
+  const bool is_counted = dtype_from_mindspore(mindspore_name(type)).has_value();
+  const auto elements = static_cast<std::uint64_t>(element_count(parameter.grid->full_shape()));
+  return elements * (is_counted ? static_cast<std::uint64_t>(element_size(type)) : kOtherBytes);
 }
 
 struct Division {
   Parameters weights;  ///< in the order of the map: largest first
   std::vector<Parameters> parts;
   std::vector<std::size_t> part_of;  ///< by position in `weights`
+  std::uint64_t bytes = 0;           ///< of all weights
 };
 
 /// Each weight goes to the part that is least full, the first of several such.
@@ -43,14 +44,13 @@ Division divide(Parameters weights) {
   Division division;
   std::vector<std::pair<std::uint64_t, const TargetParameter*>> sized;
   sized.reserve(weights.size());
-  std::uint64_t total = 0;
   for (const TargetParameter* weight : weights) {
     sized.emplace_back(full_bytes(*weight), weight);
-    total += sized.back().first;
+    division.bytes += sized.back().first;
   }
   std::stable_sort(sized.begin(), sized.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  const std::uint64_t wanted = (total + kPartBytes - 1) / kPartBytes;
+  const std::uint64_t wanted = (division.bytes + kPartBytes - 1) / kPartBytes;
   const auto count = static_cast<std::size_t>(std::clamp<std::uint64_t>(wanted, 1, weights.size()));
   division.parts.resize(count);
   using Filled = std::pair<std::uint64_t, std::size_t>;  // bytes, part
@@ -73,35 +73,15 @@ std::string part_name(std::size_t part) {
   return "part" + std::to_string(part) + ".safetensors";
 }
 
-/// As MindSpore counts it: the slices of all source files, replicas too; of what a map makes, the
-/// tensor itself.
-std::uint64_t stated_size(const Parameters& weights, bool through_map) {
-  std::uint64_t total = 0;
-  for (const TargetParameter* weight : weights) {
-    if (through_map) {
-      total += full_bytes(*weight);
-      continue;
-    }
-    for (const Holding& holder : weight->source->holders) {
-      total += counted_bytes(holder.entry->shape);
-    }
-  }
-  return total;
-}
-
 /// As Python's json writes it with an indent of 4.
-WeightMap name_map(const Division& division, bool through_map, bool counts_only) {
-  WeightMap map(stated_size(division.weights, through_map), 4, counts_only);
+WeightMap name_map(const Division& division, bool counts_only) {
+  WeightMap map(division.bytes, 4, counts_only);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < division.parts.size(); ++i) names.push_back(part_name(i));
   for (std::size_t i = 0; i < division.weights.size(); ++i) {
     map.add(division.weights[i]->name, names[division.part_of[i]]);
   }
   return map;
-}
-
-bool is_mapped(const TargetTable& whole) {
-  return whole.source().mapped_from() != nullptr;
 }
 
 /// The arrays that are weights, or those that are not.
@@ -128,7 +108,7 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   }
   const Division division = divide(std::move(weights));
   const auto plain = safetensors_common(context, SafetensorsKind::kMindSpores, "ms");
-  const auto of_parts = with_words(plain, words_of_types(context, {*context.whole}));
+  const auto of_parts = with_words(plain, words_of_types({*context.whole}));
   std::vector<OutputFile> files;
   const auto add = [&](const std::string& name, const Parameters& parameters, const auto& common) {
     files.push_back({"unified/" + name, std::make_shared<SafetensorsFile>(context.whole, kWholeRank,
@@ -145,13 +125,12 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
     context.leave_out(ViewKind::kUnified, "unified/", error);
     return {};
   }
-  files.push_back(
-      {"unified/param_name_map.json",
-       std::make_shared<MadeFile>(
-           [whole = context.whole] {
-             return name_map(divide(arrays_that(*whole, true)), is_mapped(*whole), false).finish();
-           },
-           name_map(division, is_mapped(*context.whole), true).finished_bytes())});
+  files.push_back({"unified/param_name_map.json",
+                   std::make_shared<MadeFile>(
+                       [whole = context.whole] {
+                         return name_map(divide(arrays_that(*whole, true)), false).finish();
+                       },
+                       name_map(division, true).finished_bytes())});
   return files;
 }
 

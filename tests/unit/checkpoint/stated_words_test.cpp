@@ -46,7 +46,6 @@ TEST_F(StatedWordsTest, AreThoseOfAllFilesButWhatIsAboutOneAlone) {
   add(2, R"("format":"ms","crc_num":"2","both":"x","own":"y","remove_redundancy":"True")");
   const StatedWords words = read();
   EXPECT_THAT(words.header, ElementsAre(Pair("both", "x"), Pair("own", "y")));
-  EXPECT_THAT(words.types, ElementsAre(Pair("w1", "Int4")));
   EXPECT_THAT(words.ambiguous, IsEmpty());
   EXPECT_THAT(words.index, IsEmpty());
 }
