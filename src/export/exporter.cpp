@@ -72,11 +72,15 @@ class Exporter {
 
   ExportResult run() {
     if (options_.force) remove_former();
+    // A store has no locks: another process may write a manifest and then a file at any time. Of a
+    // file that was seen first, the manifest tells that it is about to be written.
+    const bool has_locks = !is_url(options_.directory);
+    Target::Listing there = has_locks ? Target::Listing{} : look();
     const OtherManifests others(*target_, identity_, share_, options_.force);
     Manifest manifest(*target_, identity_, options_.force, share_, strategy_);
     adopt(others.known(), manifest);
     if (!options_.force) require_readable(manifest.entries(), {});
-    const Target::Listing there = look();
+    if (has_locks) there = look();
     const OutputFiles pending = target_->choose(files_, there, options_.force, manifest, engine_);
     if (has_sums()) examine_sums(there, manifest, others);
     announce(pending, manifest);

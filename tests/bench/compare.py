@@ -10,7 +10,8 @@ programs have imported what they need, and the ranks of a job have met.
 
 This interpreter needs NumPy, protobuf and protoc, and for the ways "module" the module reshardfs
 (PYTHONPATH=build/release/python). --torch-python is the command of one with PyTorch 2 and safetensors, such as
-"python3"; several may be given, the first of which loads files. A way for which something is missing is named and
+"python3"; several may be given, the first of which loads files. --mindspore-python is that of one with MindSpore 2
+and safetensors 0.7. A way for which something is missing is named and
 left out. Such a command may run in another root, which must see this checkout and the scratch directory at the
 same paths, and mounts in it that are made later:
 
@@ -54,11 +55,13 @@ Options = Sequence[str | Path]
 
 
 @dataclass
-class Torch:
-    """An interpreter with PyTorch: one worker converts while the other's ranks wait for what it writes."""
+class Peer:
+    """An interpreter with a program: one worker converts while the other's ranks wait for what it writes."""
     converter: Worker
     loader: Worker
 
+
+class Torch(Peer):
     @property
     def version(self) -> str:
         return f"PyTorch {self.converter.has['torch'].partition('+')[0]}"
@@ -73,6 +76,7 @@ class Bench:
     converter: Worker
     loader: Worker
     torches: list[Torch]
+    mindspore: Peer | None
     rounds: int
     self_test: bool
 
@@ -222,14 +226,24 @@ def one_file(pattern: str) -> Callable[[Path], list[Path]]:
 # --- the jobs ----------------------------------------------------------------------------------
 
 
-def mindspore(bench: Bench) -> None:
-    source = bench.made(bench.loader, "save_mindspore", "mindspore")
-    job = Job("MindSpore's .ckpt of 8 ranks to 4 ranks", bench, source,
-              ("--src-strategy", bench.strategy(SOURCE_RANKS), "--dst-strategy", bench.strategy(TARGET_RANKS),
-               "--views", "ranks"), rank_files("*.ckpt"), "load_mindspore", bench.loader, bench.ranks_expected)
-    sources = [str(source / f"rank_{rank}/model-1_1.ckpt") for rank in range(SOURCE_RANKS)]
-    job.add_converter("MindSpore's converter, then the loader", bench.converter, "convert_mindspore", job.found,
-                      sources=sources)
+def mindspore(bench: Bench, form: str) -> None:
+    title = f"MindSpore's .{form} of 8 ranks to 4 ranks"
+    peer = bench.mindspore
+    if peer is None and form != "ckpt":
+        skipped(title, "all ways", "no --mindspore-python has MindSpore")
+        return
+    loader = peer.loader if peer else bench.loader
+    bench.setup["form"] = form
+    source = bench.made(loader, "save_mindspore", f"mindspore_{form}")
+    strategies = [str(bench.strategy(ranks)) for ranks in (SOURCE_RANKS, TARGET_RANKS)]
+    job = Job(title, bench, source, ("--src-strategy", strategies[0], "--dst-strategy", strategies[1],
+                                     "--views", "ranks"), rank_files(f"*.{form}"), "load_mindspore", loader,
+              bench.ranks_expected)
+    if peer:
+        job.add_converter(f"transform_checkpoints of MindSpore {peer.converter.has['mindspore']}, then its loader",
+                          peer.converter, "convert_mindspore", job.found, source=str(source), strategies=strategies)
+    else:
+        skipped(title, "transform_checkpoints", "no --mindspore-python has MindSpore; NumPy loads in its place")
     job.run()
 
 
@@ -296,7 +310,8 @@ def zero(bench: Bench, stage: int) -> None:
 
 
 JOBS: dict[str, Callable[[Bench], None]] = {
-    "mindspore": mindspore, "dcp": dcp, "safetensors": safetensors, "consolidated": consolidated,
+    "mindspore": lambda bench: mindspore(bench, "ckpt"),
+    "mindspore-safetensors": lambda bench: mindspore(bench, "safetensors"), "dcp": dcp, "safetensors": safetensors, "consolidated": consolidated,
     "zero2": lambda bench: zero(bench, 2), "zero3": lambda bench: zero(bench, 3)}
 
 
@@ -321,31 +336,33 @@ def print_table(job: Job) -> None:
 # --- the run -----------------------------------------------------------------------------------
 
 
-def start_torch(command: str, stack: contextlib.ExitStack) -> Torch | None:
-    """Nothing, with a line that says why, where there is no PyTorch 2 with safetensors."""
+def start_peer(command: str, module: str, stack: contextlib.ExitStack) -> Torch | None:
+    """Nothing, with a line that says why, where the module of version 2 or later, or safetensors, is missing."""
     try:
         workers = [stack.enter_context(contextlib.closing(Worker(shlex.split(command)))) for _ in range(2)]
     except (OSError, RuntimeError) as error:
         print(f"\nLeft out: all of `{command}`: {error}", flush=True)
         return None
     has = workers[0].has
-    if int(has.get("torch", "0").partition(".")[0]) < 2 or "safetensors" not in has:
-        print(f"\nLeft out: all of `{command}`: it has no PyTorch 2, or no safetensors", flush=True)
+    if int(has.get(module, "0").partition(".")[0]) < 2 or "safetensors" not in has:
+        print(f"\nLeft out: all of `{command}`: it has no {module} 2, or no safetensors", flush=True)
         return None
     return Torch(*workers)
 
 
 def run(args: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack) -> None:
     converter, loader = (stack.enter_context(contextlib.closing(Worker([sys.executable]))) for _ in range(2))
-    torches = [found for command in args.torch_python if (found := start_torch(command, stack)) is not None]
+    torches = [found for command in args.torch_python if (found := start_peer(command, "torch", stack)) is not None]
+    peer = start_peer(args.mindspore_python, "mindspore", stack) if args.mindspore_python else None
     model = make_model(scratch / "model", args.layers, args.hidden)
     setup = {"model": str(scratch / "model"), "meeting": str(scratch / "meeting"), "layers": args.layers,
              "hidden": args.hidden}
-    bench = Bench(args.binary.resolve(), scratch, model, setup, converter, loader, torches, args.rounds, args.self_test)
+    bench = Bench(args.binary.resolve(), scratch, model, setup, converter, loader, torches, peer, args.rounds,
+                  args.self_test)
     print(f"{model.nbytes / MIB:,.1f} MiB in {len(model.arrays)} float32 tensors, {args.rounds} rounds; "
           + (", ".join(torch.version for torch in torches) or "no PyTorch"), flush=True)
     for name in args.jobs.split(","):
-        if name != "mindspore" and not torches:
+        if not name.startswith("mindspore") and not torches:
             skipped(name, "all ways", "no --torch-python has PyTorch 2")
             continue
         JOBS[name](bench)
@@ -359,6 +376,9 @@ def main() -> int:
     parser.add_argument("--torch-python", action="append", metavar="COMMAND",
                         help="a Python with PyTorch 2 and safetensors; may be given several times; default: "
                              "what RESHARDFS_TORCH is in the environment, or none")
+    parser.add_argument("--mindspore-python", metavar="COMMAND", default=os.environ.get("RESHARDFS_MINDSPORE"),
+                        help="a Python with MindSpore 2 and safetensors; default: what RESHARDFS_MINDSPORE is in the "
+                             "environment, or none")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--layers", type=int, default=4, help="of the model")
     parser.add_argument("--hidden", type=int, default=2048, help="its width, a multiple of 8; the default is 1.1 GiB")

@@ -24,6 +24,7 @@ from compare_model import DTYPE, FIRST, Arrays, Model
 First = Callable[[], None]
 CONSOLIDATION = "torch.distributed.checkpoint._consolidate_hf_safetensors"
 torch: Any = None
+mindspore: Any = None
 
 
 @dataclass
@@ -50,7 +51,9 @@ class Task:
 
 def import_all() -> None:
     """Before the first task, so that no figure has an import in it."""
-    global torch
+    global mindspore, torch
+    with contextlib.suppress(ImportError):
+        mindspore = importlib.import_module("mindspore")
     with contextlib.suppress(ImportError):
         torch = importlib.import_module("torch")
         for name in ("distributed.checkpoint", "distributed.device_mesh", "distributed.tensor"):
@@ -195,8 +198,8 @@ def joined(shards: list[Any], name: str, cut: int | None, target: int, targets: 
 # --- MindSpore ---------------------------------------------------------------------------------
 
 
-def read_parameters(path: str | Path) -> Iterator[tuple[str, np.ndarray]]:
-    """As MindSpore's loader does: the whole file, the whole message, and a copy of each parameter."""
+def read_parameters(path: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Where MindSpore is missing: as its loader does, the whole file, the whole message, and a copy of each."""
     message = proto_module().Checkpoint()
     message.ParseFromString(Path(path).read_bytes())
     for value in message.value:
@@ -206,7 +209,6 @@ def read_parameters(path: str | Path) -> Iterator[tuple[str, np.ndarray]]:
 
 def write_parameters(path: Path, arrays: Arrays) -> None:
     """As MindSpore's writer does: one message after the other. None is as large as its limit here."""
-    path.parent.mkdir(parents=True)
     with open(path, "wb") as out:
         for name, array in arrays.items():
             message = proto_module().Checkpoint()
@@ -219,33 +221,34 @@ def write_parameters(path: Path, arrays: Arrays) -> None:
 
 
 def save_mindspore(job: Job, _first: First) -> None:
-    path = Path(job.setup["out"]) / f"rank_{job.rank}/model-1_1.ckpt"
-    write_parameters(path, job.model().parts(job.rank, job.ranks))
+    path = Path(job.setup["out"]) / f"rank_{job.rank}/model-1_1.{job.setup['form']}"
+    path.parent.mkdir(parents=True)
+    arrays = job.model().parts(job.rank, job.ranks)
+    if job.setup["form"] == "ckpt":
+        return write_parameters(path, arrays)
+    from safetensors.numpy import save_file
+    save_file(dict(arrays), path, {"format": "ms"})
+    return None
 
 
 def load_mindspore(job: Job, first: First) -> Arrays:
-    out = {}
-    for name, array in read_parameters(job.files[job.rank]):
-        out[name] = array
+    path, out = job.files[job.rank], {}
+    if mindspore is None:
+        for name, array in read_parameters(path):
+            out[name] = array
+            first()
+        return out
+    for name, parameter in mindspore.load_checkpoint(path, format=job.setup["form"]).items():
+        array = parameter.asnumpy()  # of safetensors files, a map
+        out[name] = array.copy() if job.setup["form"] == "safetensors" else array
         first()
     return out
 
 
 def convert_mindspore(job: Job, _first: First) -> None:
-    """transform_checkpoints() of these layouts: all target ranks list all files, so they are one group, whose
-    files are read once; then each rank gets its tensors, merged and cut, and is written."""
-    cuts, targets = job.model().cuts, job.setup["targets"]
-    sources = [dict(read_parameters(path)) for path in reversed(job.setup["sources"])]
-    sources.reverse()
-    for target in range(targets):
-        arrays = {}
-        for name, cut in cuts.items():
-            if cut is None:
-                arrays[name] = sources[0][name]
-                continue
-            whole = np.concatenate([source[name] for source in sources], cut)
-            arrays[name] = np.split(whole, targets, cut)[target]
-        write_parameters(Path(job.setup["out"]) / f"rank_{target}/model{target}.ckpt", arrays)
+    setup = job.setup
+    mindspore.transform_checkpoints(setup["source"], setup["out"], "model", *setup["strategies"],
+                                    output_format=setup["form"])
 
 
 # --- DeepSpeed ---------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 import compare_tasks  # noqa: E402
 from compare_model import checksum  # noqa: E402
 
-MODULES = ("numpy", "torch", "safetensors", "google.protobuf", "reshardfs", compare_tasks.CONSOLIDATION)
+MODULES = ("numpy", "mindspore", "torch", "safetensors", "google.protobuf", "reshardfs", compare_tasks.CONSOLIDATION)
 PATIENCE_SECONDS = 3600  # a machine may be stopped meanwhile
 NUMBERS = itertools.count()
 END_WITH_PARENT = 1  # PR_SET_PDEATHSIG

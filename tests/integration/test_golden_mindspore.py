@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sys
 import unittest
@@ -13,7 +14,7 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "data"))
 
 from ckpt_format import by_name
-from format_files import read_safetensors, same
+from format_files import Tensors, read_safetensors, same, write_safetensors
 from mounted import mounted, run, run_unittests, scratch
 
 GOLDEN = TESTS / "golden_mindspore"
@@ -176,6 +177,37 @@ class Unified(unittest.TestCase):
                 want = read_safetensors(self.CASE / f"dst/rank_{rank}/net.safetensors")[0]
                 got = read_safetensors(file)[0]
                 same(self, {name: got[name] for name in want}, want)
+
+    def test_sets_that_keep_several_replicas(self) -> None:
+        """As remove_redundancy with keep_redundancy leaves them: of each slice, files of some ranks."""
+        strategy = self.CASE / "src.ckpt"
+        want = [read_safetensors(self.CASE / f"unified/{name}.safetensors")[0] for name in ("part0", "hyper_param")]
+        with scratch() as out:
+            result = run("export", self.CASE / "src", out / "full", "--src-strategy", strategy, "--dst-strategy",
+                         strategy, "--unmatched", "source", "--format", "safetensors", "--views", "ranks")
+            self.assertEqual(result.code, 0, result.stderr)
+            ranks = [read_safetensors(out / f"full/rank_{rank}/checkpoint_{rank}.safetensors")[0] for rank in range(4)]
+            for kept in (1, 2, 3):
+                with self.subTest(kept):
+                    choose = random.Random(kept)
+                    source = out / f"kept{kept}"
+                    files: list[Tensors] = [{} for _ in ranks]
+                    for name in ranks[0]:
+                        replicas: dict[bytes, list[int]] = {}
+                        for rank, tensors in enumerate(ranks):
+                            replicas.setdefault(tensors[name][1].tobytes(), []).append(rank)
+                        for members in replicas.values():
+                            some = choose.sample(members, min(kept, len(members))) if name in want[0] else members
+                            for rank in some:
+                                files[rank][name] = ranks[rank][name]
+                    for rank, tensors in enumerate(files):
+                        (source / f"rank_{rank}").mkdir(parents=True)
+                        write_safetensors(source / f"rank_{rank}/net-2_3.safetensors", tensors,
+                                          {"format": "ms", "remove_redundancy": "True"})
+                    result = run("export", source, out / f"out{kept}", "--src-strategy", strategy, "--views", "unified")
+                    self.assertEqual(result.code, 0, result.stderr)
+                    for name, tensors in zip(("part0", "hyper_param"), want):
+                        same(self, read_safetensors(out / f"out{kept}/unified/{name}.safetensors")[0], tensors)
 
 
 class Int4(unittest.TestCase):
