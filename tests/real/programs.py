@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that reshardfs is tested with. A row needs requirements/NAME.txt, and in its folder cases.py with a
+function jobs(name, form)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    folder: str
+    pythons: tuple[str, ...]  # that it has files for, the preferred one first
+    short: bool  # whether the short form has it
+
+
+PROGRAMS = (
+    Program("mindspore-2.10.0", "mindspore", ("3.11", "3.10", "3.12"), short=True),
+    Program("mindspore-2.7.0", "mindspore", ("3.11", "3.10"), short=False),
+    Program("mindspore-2.0.0", "mindspore", ("3.9",), short=False),
+    Program("mindspore-1.0.0", "mindspore", ("3.7",), short=False),
+)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs reshardfs, and mounts with it, from inside an environment. Runs in old Pythons too."""
+
+import contextlib
+import os
+import subprocess
+
+PROGRAM = os.environ.get("RESHARDFS", "reshardfs")
+SECONDS = 120
+
+
+class Refused(AssertionError):
+    """reshardfs ended with an error."""
+
+
+def reshardfs(*words):
+    """The standard output; raises if the command fails."""
+    command = [PROGRAM] + [str(word) for word in words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=SECONDS, check=False)
+    if done.returncode:
+        raise Refused("%s: exit code %d: %s" % (" ".join(command), done.returncode,
+                                                done.stderr.decode(errors="replace").strip()))
+    return done.stdout.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def mounted(source, mountpoint, *options):
+    mountpoint.mkdir()
+    # Its output goes nowhere: a daemon that kept a pipe open would block.
+    done = subprocess.run([PROGRAM, "mount", str(source), str(mountpoint)] + [str(word) for word in options],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          timeout=SECONDS, check=False)
+    if done.returncode:
+        raise Refused("mount %s %s: exit code %d" % (source, " ".join(map(str, options)), done.returncode))
+    try:
+        yield mountpoint
+    finally:
+        reshardfs("umount", mountpoint)
