@@ -55,7 +55,7 @@ def read_ckpt(data):
             else:
                 content = value
         # Old files write a scalar's shape as [0].
-        if shape == [0] and content:
+        if shape == [0] and content and kind != "str":
             shape = []
         entry = Entry(kind, tuple(shape), content)
         assert name.decode() not in entries, "%s is twice in the file" % name.decode()

@@ -67,9 +67,22 @@ def device_matrix(rng: random.Random, devices: int) -> tuple[int, ...]:
     return tuple(matrix) or (1,)
 
 
-def random_layout(rng: random.Random, devices: int, dimensions: int) -> Layout:
+@dataclass(frozen=True)
+class Limits:
+    """What a random pair consists of; the converters of MindSpore differ in what they take."""
+
+    kinds: tuple[str, ...] = ("ckpt", "safetensors")
+    stages: tuple[int, ...] = (1, 1, 2)
+    devices: tuple[int, ...] = (1, 2, 4, 8)
+    nested: bool = True
+    cuts: bool = True
+    whole: bool = True  # whether a side may have no strategy
+    types: tuple[str, ...] = TYPES
+
+
+def random_layout(rng: random.Random, devices: int, dimensions: int, limits: Limits) -> Layout:
     matrix = device_matrix(rng, devices)
-    nested = rng.random() < 0.3
+    nested = limits.nested and rng.random() < 0.3
     axes: list[list[int]] = [[] for _ in range(dimensions)]
     for axis in rng.sample(range(len(matrix)), len(matrix)):
         free = [one for one in axes if nested or not one]
@@ -77,16 +90,16 @@ def random_layout(rng: random.Random, devices: int, dimensions: int) -> Layout:
             rng.choice(free).append(axis)
     layout = Layout(matrix, tuple(map(tuple, axes)))
     replicas = layout.replicas()
-    if replicas > 1 and rng.random() < 0.4:
+    if limits.cuts and replicas > 1 and rng.random() < 0.4:
         layout = Layout(matrix, layout.axes, rng.choice([-1, *(size for size in (2, 4) if replicas % size == 0)]))
     return layout
 
 
-def random_pair(seed: int) -> Pair:
+def random_pair(seed: int, limits: Limits = Limits()) -> Pair:
     rng = random.Random(seed)
-    kind = rng.choice(("ckpt", "safetensors"))
-    strategies = [Strategy(rng.choice((1, 1, 2)), rng.choice((1, 2, 4, 8))) for _ in range(2)]
-    whole = rng.choice(("", "", "", "", "source", "target"))
+    kind = rng.choice(limits.kinds)
+    strategies = [Strategy(rng.choice(limits.stages), rng.choice(limits.devices)) for _ in range(2)]
+    whole = rng.choice(("", "", "", "", "source", "target")) if limits.whole else ""
     source = None if whole == "source" else strategies[0]
     target = None if whole == "target" else strategies[1]
     output = "ckpt" if kind == "ckpt" else rng.choice(("safetensors", "safetensors", "ckpt"))
@@ -97,13 +110,13 @@ def random_pair(seed: int) -> Pair:
         dimensions = rng.choice((1, 1, 2, 2, 2, 3, 4))
         unit = [1] * dimensions
         for strategy in (one for one in (source, target) if one):
-            # Some stage has all devices' worth of it: each stage has one at least, as in a real network.
+            # Each stage has a parameter at least, as in a real network.
             stage = index if index < strategy.stages else rng.randrange(strategy.stages)
-            layout = random_layout(rng, strategy.devices, dimensions)
+            layout = random_layout(rng, strategy.devices, dimensions, limits)
             strategy.layouts[name] = {stage: layout}
             unit = [math.lcm(*sizes) for sizes in zip(unit, layout.unit())]
         shape = [size * rng.randint(1, 3 if dimensions < 3 else 2) for size in unit]
-        pair.types[name] = rng.choice(TYPES)
+        pair.types[name] = rng.choice(limits.types)
         pair.full[name] = random_array(values, shape, pair.types[name])
     add_same(pair)
     return pair
@@ -170,6 +183,10 @@ def tensor_of(array: np.ndarray, kind: str) -> Tensor:
     return Tensor(array)
 
 
+def array_of(entry: Entry) -> np.ndarray:
+    return np.frombuffer(entry.content, NUMPY[entry.type]).reshape(entry.shape)
+
+
 def write_strategies(directory: Path, pair: Pair) -> None:
     """src.ckpt and dst.ckpt, and for stages also directories of their files, which MindSpore merges."""
     for side, strategy in (("src", pair.source), ("dst", pair.target)):
@@ -186,8 +203,7 @@ def write_strategies(directory: Path, pair: Pair) -> None:
 
 
 def save_rank(path: Path, pair: Pair, strategy: Strategy | None, rank: int) -> None:
-    parameters = [{"name": name, "data": tensor_of(np.frombuffer(entry.content, NUMPY[entry.type]).reshape(entry.shape),
-                                                   entry.type)}
+    parameters = [{"name": name, "data": tensor_of(array_of(entry), entry.type)}
                   for name, entry in pair.expected(strategy, rank).items()]
     path.parent.mkdir(parents=True)
     ms.save_checkpoint(parameters, str(path), format=pair.kind)
