@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import importlib.util
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -19,7 +21,7 @@ sys.path.insert(0, str(FOLDER.parent / "integration"))
 
 from environments import Environments, Unavailable
 from jobs import Form, Job, Worker
-from mounted import SKIP, Settings, clean_up, fuse_problem, parse_binary, unescaped
+from mounted import SKIP, Settings, clean_up, fuse_problem, parse_binary, unescaped, wait_until
 from programs import PROGRAMS, Program
 
 SHORT_SEED = 20261128
@@ -57,6 +59,29 @@ def mounts_below(directory: Path) -> list[Path]:
     lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines()
     points = (Path(unescaped(line.split(" ")[4])) for line in lines if line)
     return [point for point in points if point.is_relative_to(directory)]
+
+
+def processes_below(directory: Path) -> list[int]:
+    """The mounts' processes that still serve something in the directory, mounted or not."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0") if process.name.isdigit() else [b""]
+            below = any(word.startswith(os.fsencode(directory) + b"/") for word in words)
+            if below and words[0].endswith(b"reshardfs"):
+                found.append(int(process.name))
+    return found
+
+
+def leave_nothing(directory: Path, tally: Tally) -> None:
+    """No mount and no process outlives the run; one that would is ended, and fails it."""
+    for mountpoint in mounts_below(directory):
+        clean_up(mountpoint)
+        tally.add("failed", str(mountpoint), "was left mounted")
+    if not wait_until(lambda: not processes_below(directory)):
+        for process in processes_below(directory):
+            os.kill(process, signal.SIGKILL)
+            tally.add("failed", f"process {process}", "was left running")
 
 
 def judged(answer: dict, job: Job) -> tuple[str, str]:
@@ -133,8 +158,7 @@ def main() -> int:
                 continue
             run_program(program, python, args, form, root, tally)
     finally:
-        for mountpoint in mounts_below(root):
-            clean_up(mountpoint)
+        leave_nothing(root, tally)
         if not tally.verdicts["failed"]:
             shutil.rmtree(root, ignore_errors=True)
     for text, count in sorted(tally.counts.items()):

@@ -24,6 +24,7 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     if version >= (2, 7):
         yield from judge(form)
         yield from converters(form)
+        yield from loader(form)
     if version >= (2, 10):  # earlier ones counted the slices of all ranks
         yield Job("total_size of unified/", "converters.total_size", {"seed": form.seed},
                   known="reshardfs counts four bytes for each element, whatever its type")
@@ -82,3 +83,16 @@ def converters(form: Form) -> Iterator[Job]:
             if what == "unify" and number % 3 == 2:
                 arguments["redundant"] = False
             yield Job(f"{what} {arguments['seed']}", f"converters.{what}", arguments)
+
+
+def loader(form: Form) -> Iterator[Job]:
+    rng = random.Random(form.seed + 2)
+    for number in range(1 if form.short else 10):
+        seed = rng.randrange(1 << 30)
+        for kind in ("ckpt", "safetensors"):
+            arguments = {"seed": seed, "kind": kind}
+            yield Job(f"load a mounted {kind} {seed}", "loader.load_merged", arguments)
+            yield Job(f"load mounted ranks in {kind} {seed}", "loader.load_ranks", arguments)
+        yield Job(f"load_checkpoint_async {seed}", "loader.load_merged",
+                  {"seed": seed, "kind": "ckpt", "in_background": True})
+        yield Job(f"load a mounted unified/ {seed}", "loader.load_unified", {"seed": seed})
