@@ -112,7 +112,8 @@ def run_program(program: Program, python: Path, args: argparse.Namespace, form: 
                 answer = {"verdict": "failed", "text": f"{mountpoint} was left mounted; {answer.get('text', '')}"}
             verdict, text = judged(answer, job)
             if verdict == "failed":
-                text += f"\n   again: run.sh --seed {form.seed} --pairs {form.pairs} --only '{job.name}'; kept: {place}"
+                text += (f"\n   again: run.sh --seed {form.seed} --pairs {form.pairs} --program {program.name} "
+                         f"--only '{job.name}'; kept: {place}")
             else:
                 shutil.rmtree(place, ignore_errors=True)
             tally.add(verdict, f"{program.name}: {job.name}", text)

@@ -113,7 +113,7 @@ def compare_unified(directory: Path, pair: Pair, ours: Path, counts: collections
 
 def total_size(directory: Path, seed: int) -> None:
     """The sum in param_name_map.json: each name once, with its whole size in bytes."""
-    pair = saved_pair(directory, seed, Limits(kinds=("safetensors",), stages=(1,), nested=False, cuts=False, whole=False))
+    pair = saved_pair(directory, seed, Limits(kinds=("safetensors",), cuts=False, whole=False))
     strategy = directory / "src.ckpt"
     reshardfs("export", directory / "src", directory / "out", "--src-strategy", strategy, "--views", "unified")
     ms.unified_safetensors(str(directory / "src"), str(strategy), str(directory / "unified"), max_process_num=2)

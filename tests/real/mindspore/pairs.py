@@ -21,7 +21,8 @@ REAL_SHAPES = {
     "lm_head": (32, 16), "frozen": (32, 16), "gamma": (16,), "beta": (16,), "wqkv": (16, 48), "wo": (16, 16),
     "w1": (32, 16), "w2": (32, 16), "b1": (32,),
 }
-TYPES = ("Float32", "Float32", "Float16", "BFloat16", "BFloat16", "Int32", "Float64", "Int8", "UInt8", "Int64", "Bool")
+TYPES = ("Float32", "Float32", "Float16", "BFloat16", "BFloat16", "Int32", "Float64", "Int8", "UInt8", "Int64",
+         "Bool")
 NUMPY = {"Float32": "f4", "Float16": "f2", "BFloat16": "u2", "Int32": "i4", "Float64": "f8", "Int8": "i1",
          "UInt8": "u1", "Int64": "i8", "Bool": "?"}
 
