@@ -32,6 +32,11 @@ def cache_directory() -> Path:
     return Path(base) / "reshardfs" / "real"
 
 
+def environment() -> dict[str, str]:
+    """Without what is set for the Python of whoever runs the tests."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+
+
 def find_python(versions: tuple[str, ...]) -> tuple[str, Path]:
     """The first of these versions, such as 3.11, that is on the machine, and its interpreter."""
     for version in versions:
@@ -87,6 +92,13 @@ class Environments:
                     self.make(directory, python, requirements)
         return found
 
+    def check(self, python: Path, module: str) -> None:
+        """Old programs need libraries that newer systems lack."""
+        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, text=True, check=False,
+                              timeout=600, env=environment())
+        if done.returncode:
+            raise Unavailable(f"it does not start: {done.stderr.strip().splitlines()[-1:]}")
+
     def make(self, directory: Path, python: Path, requirements: Path) -> None:
         print(f"-- installing {requirements.stem} in {directory}", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
@@ -104,9 +116,7 @@ class Environments:
         if left <= 0:
             raise Unavailable("no time is left to install it")
         try:
-            # Not in the environment of whoever runs the tests.
-            environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-            done = subprocess.run(words, capture_output=True, text=True, timeout=left, check=False, env=environment,
+            done = subprocess.run(words, capture_output=True, text=True, timeout=left, check=False, env=environment(),
                                   stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             raise Unavailable("installing it took too long") from None

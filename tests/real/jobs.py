@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from environments import environment
+
 FOLDER = Path(__file__).resolve().parent
 
 
@@ -41,8 +43,7 @@ class Worker:
 
     def __init__(self, python: Path, folder: Path, binary: Path, directory: Path) -> None:
         self.command = [str(python), str(FOLDER / "worker/worker.py"), str(folder), str(directory / "log")]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        self.environment = {**environment, "RESHARDFS": str(binary), "PYTHONDONTWRITEBYTECODE": "1",
+        self.environment = {**environment(), "RESHARDFS": str(binary), "PYTHONDONTWRITEBYTECODE": "1",
                             "TMPDIR": str(directory), "GLOG_v": "3"}
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None

@@ -13,11 +13,12 @@ class Program:
     folder: str
     pythons: tuple[str, ...]  # that it has files for, the preferred one first
     short: bool  # whether the short form has it
+    module: str  # that can be imported where the program works
 
 
 PROGRAMS = (
-    Program("mindspore-2.10.0", "mindspore", ("3.11", "3.10", "3.12"), short=True),
-    Program("mindspore-2.7.0", "mindspore", ("3.11", "3.10"), short=False),
-    Program("mindspore-2.0.0", "mindspore", ("3.9",), short=False),
-    Program("mindspore-1.0.0", "mindspore", ("3.7",), short=False),
+    Program("mindspore-2.10.0", "mindspore", ("3.11", "3.10", "3.12"), True, "mindspore"),
+    Program("mindspore-2.7.0", "mindspore", ("3.11", "3.10"), False, "mindspore"),
+    Program("mindspore-2.0.0", "mindspore", ("3.9",), False, "mindspore"),
+    Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
 )

@@ -154,6 +154,7 @@ def main() -> int:
                 continue
             try:
                 python = environments.python(program.name, program.pythons)
+                environments.check(python, program.module)
             except Unavailable as reason:
                 tally.add("skipped", program.name, str(reason))
                 continue

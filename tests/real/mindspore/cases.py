@@ -65,6 +65,7 @@ def writer(version: tuple[int, ...]) -> Iterator[tuple[str, str, dict[str, Any]]
 
 def judge(form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed)
+    yield Job("accu_grads that the optimizer does not cut", "judge.accumulated_gradients", {"seed": form.seed})
     for _ in range(form.pairs):
         seed = rng.randrange(1 << 30)
         yield Job(f"random pair {seed}", "judge.random_pair", {"seed": seed})

@@ -17,7 +17,7 @@ from judge import known_limit, strategy_file
 from mindspore import Parameter
 from mindspore.train._utils import get_parameter_redundancy, remove_param_redundancy
 from pairs import Limits, Pair, ranks
-from product import mounted, reshardfs
+from product import Hangs, limited, mounted, reshardfs
 
 # unified_safetensors waits while more than half of the machine's memory is in use, by whomever.
 _memory = psutil.virtual_memory
@@ -66,12 +66,14 @@ def merge_slices(directory: Path, seed: int) -> dict[str, int]:
 def drop_redundant(directory: Path, pair: Pair) -> None:
     """Saves again what MindSpore leaves in each rank where the ranks share the saving."""
     kept = remove_param_redundancy(get_parameter_redundancy(str(directory / "src.ckpt"), initial_rank=0))
+    # 2.7 lists nothing of which each rank has a slice of its own.
+    listed = {name for names in kept.values() for name in names}
     for rank in range(pair.source.ranks):
         path = directory / f"src/rank_{rank}/net-2_3.safetensors"
         path.unlink()
         expected = pair.expected(pair.source, rank)
         parameters = [{"name": name, "data": pairs.tensor_of(pairs.array_of(entry), entry.type)}
-                      for name, entry in expected.items() if name in kept[rank] or name in pair.same]
+                      for name, entry in expected.items() if name in kept[rank] or name not in listed]
         ms.save_checkpoint(parameters, str(path), format="safetensors", remove_redundancy=True)
 
 
@@ -95,8 +97,13 @@ def compare_unified(directory: Path, pair: Pair, ours: Path, counts: collections
     everything = {name: entry for part in parts.values() for name, entry in part.items()}
     files.assert_equal(everything, pair.expected(None, 0), ours)
     theirs = directory / "unified"
-    ms.unified_safetensors(str(directory / "src"), str(directory / "src.ckpt"), str(theirs),
-                           merge_with_redundancy=redundant, max_process_num=2)
+    try:
+        with limited():
+            ms.unified_safetensors(str(directory / "src"), str(directory / "src.ckpt"), str(theirs),
+                                   merge_with_redundancy=redundant, max_process_num=2)
+    except Hangs:
+        counts["unified_safetensors hangs, right by value"] += 1
+        return
     limit = known_limit(Pair(pair.source, None, pair.kind, pair.kind))
     try:
         for path in sorted(theirs.glob("*.safetensors")):
@@ -125,14 +132,15 @@ def total_size(directory: Path, seed: int) -> None:
 def distribute(directory: Path, pair: Pair, unified: Path, counts: collections.Counter[str]) -> None:
     out = directory / "distributed"
     try:
-        ms.load_distributed_checkpoint(None, predict_strategy=str(directory / "dst.ckpt"), format="safetensors",
-                                       unified_safetensors_dir=str(unified), dst_safetensors_dir=str(out),
-                                       max_process_num=1)
+        with limited():
+            ms.load_distributed_checkpoint(None, predict_strategy=str(directory / "dst.ckpt"), format="safetensors",
+                                           unified_safetensors_dir=str(unified), dst_safetensors_dir=str(out),
+                                           max_process_num=1)
         for rank in range(ranks(pair.target)):
             path = out / f"rank_{rank}/net.safetensors"
             files.assert_equal(files.read(path), pair.expected(pair.target, rank), path)
     except Exception as error:
-        limit = known_limit(Pair(None, pair.target, pair.kind, pair.kind))
+        limit = "hangs" if isinstance(error, Hangs) else known_limit(Pair(None, pair.target, pair.kind, pair.kind))
         if not limit:
             raise
         counts[f"load_distributed_checkpoint fails ({limit})"] += 1

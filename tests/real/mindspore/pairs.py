@@ -11,7 +11,7 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from files import Entry
-from layouts import Layout, Strategy, read_strategy, write_stage
+from layouts import Layout, Strategy, read_strategy, write_json, write_stage
 from mindspore import Tensor
 
 REAL = Path(__file__).resolve().parents[1] / "data/strategies"
@@ -109,12 +109,14 @@ def random_pair(seed: int, limits: Limits = Limits()) -> Pair:
     for index in range(rng.randint(3, 12)):
         name = rng.choice(("layers.%d.weight", "moment1.layers.%d.w", "adam_m.e%d", "b%d.gamma")) % index
         dimensions = rng.choice((1, 1, 2, 2, 2, 3, 4))
+        # In all stages, as a tied embedding; MindSpore loses such in safetensors.
+        shared = kind == "ckpt" and rng.random() < 0.1
         unit = [1] * dimensions
         for strategy in (one for one in (source, target) if one):
             # Each stage has a parameter at least, as in a real network.
             stage = index if index < strategy.stages else rng.randrange(strategy.stages)
             layout = random_layout(rng, strategy.devices, dimensions, limits)
-            strategy.layouts[name] = {stage: layout}
+            strategy.layouts[name] = dict.fromkeys(range(strategy.stages) if shared else [stage], layout)
             unit = [math.lcm(*sizes) for sizes in zip(unit, layout.unit())]
         shape = [size * rng.randint(1, 3 if dimensions < 3 else 2) for size in unit]
         pair.types[name] = rng.choice(limits.types)
@@ -195,6 +197,9 @@ def write_strategies(directory: Path, pair: Pair) -> None:
             continue
         if strategy.stages == 1:
             write_stage(directory / f"{side}.ckpt", strategy, 0)
+            if not any(layout.is_nested() for by_stage in strategy.layouts.values() for layout in by_stage.values()):
+                shapes = {name: full.shape for name, full in pair.full.items()}
+                write_json(directory / f"{side}.json", strategy, shapes)
             continue
         folder = directory / f"{side}_strategies"
         folder.mkdir()

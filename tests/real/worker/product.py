@@ -3,7 +3,9 @@
 
 import contextlib
 import gc
+import multiprocessing
 import os
+import signal
 import subprocess
 
 PROGRAM = os.environ.get("RESHARDFS", "reshardfs")
@@ -12,6 +14,10 @@ SECONDS = 120
 
 class Refused(AssertionError):
     """reshardfs ended with an error."""
+
+
+class Hangs(Exception):
+    """A call of the program does not end. Not a TimeoutError, which waiting for a child takes for its end."""
 
 
 def reshardfs(*words):
@@ -35,6 +41,24 @@ def unmount(mountpoint):
         if "in use" not in str(error):
             raise
         subprocess.run(words + [str(mountpoint)], stdin=subprocess.DEVNULL, timeout=SECONDS, check=True)
+
+
+@contextlib.contextmanager
+def limited(seconds=90):
+    """Ends a call of the program that hangs, by raising Hangs: some of them fork, and their children then wait for
+    locks that nobody holds."""
+    def ring(*_):
+        raise Hangs("no end in sight")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        for child in multiprocessing.active_children():
+            child.kill()
 
 
 @contextlib.contextmanager
