@@ -15,6 +15,7 @@ STRATEGIES = sorted({path.name.split(".")[0]
 
 # What reshardfs is known to do otherwise, by the form.
 KNOWN = {f"Int4 in {suffix}": "reshardfs shows Int4 as Int8" for suffix in ("ckpt", "safetensors")}
+KNOWN["map parameter"] = "reshardfs refuses the file, also without that parameter (--exclude)"
 
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
@@ -42,10 +43,10 @@ def writer(version: tuple[int, ...]) -> Iterator[tuple[str, str, dict[str, Any]]
             yield f"shapes in {suffix}{where}", "shapes", {"suffix": suffix, "background": background}
         if version >= (2, 0):
             yield f"append_dict in {suffix}", "appended", {"suffix": suffix}
-            yield f"choice_func in {suffix}", "cell", {"suffix": suffix, "chosen": True}
         for mode in (True, "thread", "process") if version >= (2, 3) else (True,):
             yield f"async_save={mode} in {suffix}", "background", {"suffix": suffix, "mode": mode}
         if version >= (2, 3):
+            yield f"choice_func in {suffix}", "cell", {"suffix": suffix, "chosen": True}
             yield f"crc_check in {suffix}", "types", {"suffix": suffix, "crc_check": True}
             for flag in (False, True):
                 yield (f"remove_redundancy={flag} in {suffix}", "types",
@@ -55,6 +56,8 @@ def writer(version: tuple[int, ...]) -> Iterator[tuple[str, str, dict[str, Any]]
             yield f"Int4 in {suffix}", "int4", {"suffix": suffix}
         if version >= (2, 10):
             yield f"tensors in append_dict in {suffix}", "appended_tensors", {"suffix": suffix}
+    if (2, 0) <= version < (2, 7):  # later ones cannot fill a map parameter on the CPU
+        yield "map parameter", "map_parameter", {}
     if version >= (1, 1):
         for mode, sizes in (("AES-GCM", (128, 192, 256)), ("AES-CBC", (128, 192, 256)), ("SM4-CBC", (128,))):
             for bits in sizes:

@@ -164,6 +164,21 @@ def int4(directory, suffix):
     check(directory, path, entries)
 
 
+def map_parameter(directory):
+    """MindSpore 2.0 writes three growing records of a map parameter; all else of the file can be shown."""
+    from mindspore.experimental import MapParameter
+
+    class Holder(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.table = MapParameter(key_dtype=ms.int32, value_dtype=ms.float32, value_shape=(3,), name="table")
+            self.table.put(Tensor(np.array([5, 9, 2], "int32")), Tensor(np.ones((3, 3), "float32")))
+            self.weight = Parameter(Tensor(np.ones(2, "float32")), name="weight")
+
+    path = save(directory, {}, "ckpt", saved_as=Holder())
+    check(directory, path, {"weight": entry_of(np.ones(2, "float32"))}, ["--exclude", "table"])
+
+
 class Network(nn.Cell):
     def __init__(self):
         super().__init__()
