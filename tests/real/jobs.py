@@ -34,8 +34,9 @@ class Job:
     do: str  # module.function in the program's folder
     arguments: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 300.0  # ends one that hangs, and judges nothing
-    # Why it fails today, if it does: it fails the run when it passes.
+    # Why it fails today, if it does, and a part of what it then says: it fails the run when it passes.
     known: str = ""
+    symptom: str = ""
 
 
 class Worker:
