@@ -101,8 +101,11 @@ def compare_unified(directory: Path, pair: Pair, ours: Path, counts: collections
         with limited():
             ms.unified_safetensors(str(directory / "src"), str(directory / "src.ckpt"), str(theirs),
                                    merge_with_redundancy=redundant, max_process_num=2)
-    except Hangs:
-        counts["unified_safetensors hangs, right by value"] += 1
+    except (Hangs, ValueError) as error:
+        # 2.7 fails on deduplicated sets of which some tensors have no copies.
+        if redundant and not isinstance(error, Hangs):
+            raise
+        counts[f"unified_safetensors fails ({type(error).__name__}), right by value"] += 1
         return
     limit = known_limit(Pair(pair.source, None, pair.kind, pair.kind))
     try:

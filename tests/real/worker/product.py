@@ -44,7 +44,7 @@ def unmount(mountpoint):
 
 
 @contextlib.contextmanager
-def limited(seconds=90):
+def limited(seconds=60):
     """Ends a call of the program that hangs, by raising Hangs: some of them fork, and their children then wait for
     locks that nobody holds."""
     def ring(*_):
