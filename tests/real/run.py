@@ -137,6 +137,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of all that cleans up
     seed = args.seed if args.seed is not None else SHORT_SEED if args.short else random.randrange(1 << 30)
     form = Form(args.short, seed, args.pairs if args.pairs is not None else 40 if args.short else 250)
     print(f"-- seed {seed}, {Settings.binary}", flush=True)

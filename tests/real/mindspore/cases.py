@@ -85,7 +85,7 @@ def judge(form: Form) -> Iterator[Job]:
 
 def converters(form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed + 1)
-    for what in ("merge_slices", "unify", "load_distributed_ckpt", "change_format"):
+    for what in ("merge_slices", "deduplicated", "unify", "load_distributed_ckpt", "change_format"):
         for number in range(max(1, form.pairs // 4)):
             arguments = {"seed": rng.randrange(1 << 30)}
             if what == "unify" and number % 3 == 2:
