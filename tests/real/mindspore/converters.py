@@ -113,7 +113,7 @@ def compare_unified(directory: Path, pair: Pair, ours: Path, counts: collections
             ms.unified_safetensors(str(directory / "src"), str(directory / "src.ckpt"), str(theirs),
                                    merge_with_redundancy=redundant, max_process_num=2)
     except (Hangs, ValueError) as error:
-        # 2.7 fails on deduplicated sets of which some tensors have no copies.
+        # MindSpore fails on deduplicated sets of which some tensors have no copies.
         if redundant and not isinstance(error, Hangs):
             raise
         counts[f"unified_safetensors fails ({type(error).__name__}), right by value"] += 1
