@@ -13,26 +13,17 @@ from jobs import Form, Job
 STRATEGIES = sorted({path.name.split(".")[0]
                      for path in (Path(__file__).resolve().parents[1] / "data/strategies").iterdir()})
 
-# What reshardfs is known to do otherwise, by the form: the reason, and what then fails.
-KNOWN = {f"Int4 in {suffix}": ("reshardfs shows Int4 as Int8", "x is Int8 (2, 2), not Int4")
-         for suffix in ("ckpt", "safetensors")}
-KNOWN["map parameter"] = ("reshardfs refuses the file, also without that parameter (--exclude)",
-                          "a map parameter has 1 tensors, expected 3")
-
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
     version = tuple(map(int, program.rpartition("-")[2].split(".")))
     for name, function, arguments in writer(version):
-        known, symptom = KNOWN.get(name, ("", ""))
-        yield Job(f"save_checkpoint: {name}", f"writer.{function}", arguments, known=known, symptom=symptom)
+        yield Job(f"save_checkpoint: {name}", f"writer.{function}", arguments)
     if version >= (2, 7):
         yield from judge(form)
         yield from converters(form)
         yield from loader(form)
     if version >= (2, 10):  # earlier ones counted the slices of all ranks
-        yield Job("total_size of unified/", "converters.total_size", {"seed": form.seed},
-                  known="reshardfs counts four bytes for each element, whatever its type",
-                  symptom="metadata is {'total_size'")
+        yield Job("total_size of unified/", "converters.total_size", {"seed": form.seed})
 
 
 def writer(version: tuple[int, ...]) -> Iterator[tuple[str, str, dict[str, Any]]]:
