@@ -22,7 +22,8 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
         yield from judge(form)
         yield from converters(form)
         yield from loader(form)
-    if version >= (2, 10):  # earlier ones counted the slices of all ranks
+    if version >= (2, 10):  # whose compiler wrote what is kept; earlier ones counted the slices of all ranks
+        yield from compiler(form)
         yield Job("total_size of unified/", "converters.total_size", {"seed": form.seed})
 
 
@@ -72,6 +73,15 @@ def judge(form: Form) -> Iterator[Job]:
         seed = rng.randrange(1 << 30)
         yield Job(f"{source} to {target} in {kind}", "judge.real_pair",
                   {"source": source, "target": target, "kind": kind, "seed": seed})
+
+
+def compiler(form: Form) -> Iterator[Job]:
+    rng = random.Random(form.seed + 3)
+    for source, target in (("d2t2oall", "d1t2p2"), *((("d4t1o2", "d2t4"), ("d2t2p2", "d4t2oall"), ("d1t8", "d2t4oall"))
+                                                     if not form.short else ())):
+        yield Job(f"{source} to {target}, compiled now", "compiler.strategies_now",
+                  {"source": source, "target": target, "kind": rng.choice(("ckpt", "safetensors")),
+                   "seed": rng.randrange(1 << 30)})
 
 
 def converters(form: Form) -> Iterator[Job]:
