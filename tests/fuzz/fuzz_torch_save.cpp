@@ -82,10 +82,10 @@ void read_tensors(const ByteSourcePtr& file) {
 void check_optimizer(const ZeroOptimizerStates& states, const ByteSource& source) {
   for (const TorchTensor& tensor : states.weights) check_tensor(tensor, source);
   for (const auto& [name, groups] : states.moments) {
-    fuzz::require(groups.size() == states.weights.size(), "a state of some groups only");
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      check_tensor(groups[i], source);
-      fuzz::require(groups[i].shape == states.weights[i].shape, "a state of another length");
+    for (const auto& [group, tensor] : groups) {
+      fuzz::require(group < states.weights.size(), "a state of a group that is not there");
+      check_tensor(tensor, source);
+      fuzz::require(tensor.shape == states.weights[group].shape, "a state of another length");
     }
   }
 }

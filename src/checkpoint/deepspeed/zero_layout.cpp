@@ -17,12 +17,21 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
 }  // namespace
 
 ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
-                             const std::vector<std::int64_t>& lengths) {
+                             const std::vector<std::int64_t>& lengths,
+                             const ZeroPaddings& paddings) {
   ZeroPartition out;
+  if (!paddings.alignments.empty() && paddings.alignments.size() != parameters.size()) {
+    throw Error(ErrorKind::kBadInput,
+                "it has param_alignment_paddings of " + std::to_string(paddings.alignments.size()) +
+                    " parameters, but " + std::to_string(parameters.size()) + " names");
+  }
   std::int64_t needed = 0;
-  for (const ZeroShape& parameter : parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
     out.starts.push_back(needed);
-    needed = add_or_throw(needed, element_count(parameter.shape), "a group's length");
+    needed = add_or_throw(needed, element_count(parameters[i].shape), "a group's length");
+    if (!paddings.alignments.empty()) {
+      needed = add_or_throw(needed, paddings.alignments[i], "a group's length");
+    }
   }
   std::int64_t total = 0;
   for (const std::int64_t length : lengths) {
@@ -39,6 +48,16 @@ ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
                     " elements of the group, but rank 0 has " + std::to_string(lengths.front()));
   }
   const auto ranks = static_cast<std::int64_t>(lengths.size());
+  if (paddings.end) {
+    // The part of the last rank is without the padding, as far as it has any; or all parts have it.
+    const std::int64_t padded = add_or_throw(needed, *paddings.end, "a group's length");
+    const std::int64_t on_others = std::max<std::int64_t>(0, *paddings.end - lengths.front());
+    const bool fits = total == needed || total == padded || total == needed + on_others;
+    if (fits && padded % (2 * ranks) == 0) return out;
+    throw Error(ErrorKind::kBadInput, "its parameters have " + std::to_string(needed) +
+                                          " elements, but the ranks have " + std::to_string(total) +
+                                          ", and " + std::to_string(*paddings.end) + " of padding");
+  }
   if (total < needed || rounded_up(total, 2 * ranks) != rounded_up(needed, 2 * ranks)) {
     throw Error(ErrorKind::kBadInput, "its parameters have " + std::to_string(needed) +
                                           " elements, but the ranks have " + std::to_string(total));

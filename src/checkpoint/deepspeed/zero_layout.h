@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,18 @@ struct ZeroPartition {
   std::vector<std::int64_t> parts;   ///< where each rank's part begins; and the end of the last one
 };
 
+/// What files state of such a vector beside the lengths.
+struct ZeroPaddings {
+  std::vector<std::int64_t> alignments{};  ///< behind each parameter; empty: none
+  /// Behind the part of the last rank, if that is stated: then the lengths are exact.
+  std::optional<std::int64_t> end{};
+};
+
 /// @param lengths of the ranks' parts, in the order of the ranks.
 /// @throws Error kBadInput if they are no parts of such a vector.
 ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
-                             const std::vector<std::int64_t>& lengths);
+                             const std::vector<std::int64_t>& lengths,
+                             const ZeroPaddings& paddings = {});
 
 /// The part of a parameter that a rank has; count is 0 if it has none.
 ZeroFragment zero_fragment(const ZeroPartition& partition, std::size_t parameter,

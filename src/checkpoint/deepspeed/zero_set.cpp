@@ -198,19 +198,27 @@ class ZeroReader {
                    printable(name) + "' was saved by " + std::to_string(*states.world) + " ranks",
                ErrorKind::kMissing);
       }
-      const bool same = states.is_stage3 == first.is_stage3 &&
-                        states.weights.size() == first.weights.size() &&
-                        std::equal(states.moments.begin(), states.moments.end(),
-                                   first.moments.begin(), first.moments.end(),
-                                   [](const auto& a, const auto& b) { return a.first == b.first; });
+      const bool same =
+          states.is_stage3 == first.is_stage3 && states.weights.size() == first.weights.size() &&
+          std::equal(states.moments.begin(), states.moments.end(), first.moments.begin(),
+                     first.moments.end(),
+                     [](const auto& a, const auto& b) {
+                       return a.first == b.first && has_same_groups(a.second, b.second);
+                     }) &&
+          states.alignments == first.alignments;
       if (!same) {
         refuse("'" + printable(optimizer_name(0)) + "' and '" + printable(name) +
                "' are not of one save: they have other groups or states of the optimizer");
       }
-      require_types(first.weights, states.weights, name);
-      for (const auto& [state, groups] : states.moments) {
-        require_types(first.moments.at(state), groups, name);
+      for (const TorchTensor& group : states.weights) {
+        require_type(first.weights.front(), group, name);
       }
+      for (const auto& [state, groups] : states.moments) {
+        for (const auto& [number, group] : groups) {
+          require_type(first.moments.at(state).begin()->second, group, name);
+        }
+      }
+      require_padding(rank);
     }
     if (first.is_stage3 != names_.model_of_each_rank) {
       refuse("has files of model states that do not fit the stage of its optimizer states");
@@ -227,19 +235,44 @@ class ZeroReader {
     }
   }
 
-  void require_types(const std::vector<TorchTensor>& expected,
-                     const std::vector<TorchTensor>& groups, const std::string& name) const {
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      // The first group's: a vector of the model is put together from all of them.
-      if (groups[i].dtype == expected.front().dtype) continue;
-      refuse("'" + printable(name) + "' has flat groups of different types");
+  /// @param first the first group's: a vector of the model is put together from all of them.
+  void require_type(const TorchTensor& first, const TorchTensor& group,
+                    const std::string& name) const {
+    if (group.dtype == first.dtype) return;
+    refuse("'" + printable(name) + "' has flat groups of different types");
+  }
+
+  static bool has_same_groups(const std::map<std::size_t, TorchTensor>& a,
+                              const std::map<std::size_t, TorchTensor>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return x.first == y.first; });
+  }
+
+  /// The end of a group's vector, which the last rank has, is padded to a multiple of 2 elements
+  /// for each rank.
+  void require_padding(std::size_t rank) const {
+    const ZeroOptimizerStates& states = optimizer_[rank];
+    const bool is_last = rank + 1 == optimizer_.size();
+    for (std::size_t group = 0; group < states.weights.size(); ++group) {
+      const std::int64_t padding =
+          states.paddings ? (*states.paddings)[group] : states.excess[group];
+      if (padding == 0 || (is_last && (states.paddings || padding < 2 * world()))) continue;
+      refuse("'" + printable(optimizer_name(rank)) + "' has " +
+             counted(static_cast<std::size_t>(padding), "element") + " of padding in group " +
+             std::to_string(group) + ", " +
+             (is_last ? "more than " + std::to_string(world()) + " ranks need"
+                      : "which the last rank's file alone has") +
+             ": the files are not of one save");
     }
   }
 
-  /// The flat groups of one kind: the weights, or one of the moments.
-  static const std::vector<TorchTensor>& groups_of(const ZeroOptimizerStates& states,
-                                                   const std::string& moment) {
-    return moment.empty() ? states.weights : states.moments.at(moment);
+  /// A flat group of one kind: the weights, or one of the moments; nullptr: there is none.
+  static const TorchTensor* group_of(const ZeroOptimizerStates& states, const std::string& moment,
+                                     std::size_t group) {
+    if (moment.empty()) return &states.weights[group];
+    const auto& groups = states.moments.at(moment);
+    const auto found = groups.find(group);
+    return found == groups.end() ? nullptr : &found->second;
   }
 
   /// The names are those of all moments, and the empty one of the weights.
@@ -272,7 +305,8 @@ class ZeroReader {
       lengths.push_back(states.weights[group].shape.front());
     }
     try {
-      ZeroPartition out = zero_partition(parameters, lengths);
+      ZeroPartition out = zero_partition(parameters, lengths, paddings(group));
+      if (optimizer_.front().is_round_robin) return out;
       for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
         require_fragments(out, group, rank);
       }
@@ -280,6 +314,14 @@ class ZeroReader {
     } catch (const Error& error) {
       refuse("group " + std::to_string(group) + " is not of one save: " + error.message());
     }
+  }
+
+  ZeroPaddings paddings(std::size_t group) const {
+    ZeroPaddings out;
+    const ZeroOptimizerStates& last = optimizer_.back();
+    if (group < last.alignments.size()) out.alignments = last.alignments[group];
+    if (last.paddings) out.end = (*last.paddings)[group];
+    return out;
   }
 
   /// What a file states of its rank's parts shows files that were swapped.
@@ -303,11 +345,13 @@ class ZeroReader {
 
   void take_group(const std::string& kind, std::size_t group,
                   const std::vector<ZeroPartition>& partitions) {
+    const TorchTensor* const first = group_of(optimizer_.front(), kind, group);
+    if (first == nullptr) return;
     auto vector = std::make_shared<RangeList>();
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
-      vector->add(numbers_[rank], contiguous_range(groups_of(optimizer_[rank], kind)[group]));
+      vector->add(numbers_[rank], contiguous_range(*group_of(optimizer_[rank], kind, group)));
     }
-    const DType dtype = groups_of(optimizer_.front(), kind)[group].dtype;
+    const DType dtype = first->dtype;
     const std::uint64_t begin = joined_.add(std::move(vector));
     const std::vector<ZeroShape>& parameters = models_.front().states.groups[group];
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -330,7 +374,8 @@ class ZeroReader {
     }
     const ZeroPieces pieces = zero_pieces(parameters, world());
     for (const std::string& kind : kinds()) {
-      const DType dtype = groups_of(optimizer_.front(), kind).front().dtype;
+      if (!has_all_groups(kind)) continue;
+      const DType dtype = group_of(optimizer_.front(), kind, 0)->dtype;
       const auto width = static_cast<std::uint64_t>(element_size(dtype));
       const auto bytes = [&](std::int64_t elements) {
         return static_cast<std::uint64_t>(elements) * width;
@@ -350,14 +395,20 @@ class ZeroReader {
     }
   }
 
+  /// Sub groups of stage 3 are no groups of parameters.
+  bool has_all_groups(const std::string& kind) const {
+    const ZeroOptimizerStates& first = optimizer_.front();
+    return kind.empty() || first.moments.at(kind).size() == first.weights.size();
+  }
+
   /// What each rank has of one kind: its sub groups, one behind the other.
   std::vector<std::shared_ptr<const RangeList>> rank_vectors(const std::string& kind,
                                                              std::uint64_t bytes) const {
     std::vector<std::shared_ptr<const RangeList>> all;
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
       auto vector = std::make_shared<RangeList>();
-      for (const TorchTensor& group : groups_of(optimizer_[rank], kind)) {
-        vector->add(numbers_[rank], contiguous_range(group));
+      for (std::size_t group = 0; group < optimizer_[rank].weights.size(); ++group) {
+        vector->add(numbers_[rank], contiguous_range(*group_of(optimizer_[rank], kind, group)));
       }
       if (vector->size() != bytes) {
         refuse("'" + printable(optimizer_name(rank)) + "' has flat groups of " +
@@ -371,13 +422,42 @@ class ZeroReader {
 
   /// Parameters that are not trained, and buffers.
   void take_rest(const ZeroModelStates& model) {
+    if (!optimizer_.front().is_stage3) return take_others(model);
     for (const ZeroShape& frozen : model.frozen) take_frozen(frozen);
     for (const TorchTensor& buffer : model.buffers) {
       joined_.add_whole(buffer, models_.front().number);
     }
   }
 
-  /// Whole in stages 1 and 2; in stage 3 cut flat, each rank with an equal piece.
+  /// Stages 1 and 2: whole, in `module`.
+  void take_others(const ZeroModelStates& model) {
+    if (!model.lost.empty()) {
+      refuse("has no '" + printable(model.lost.front()) + "' in the module of '" +
+             printable(names_.model.begin()->second) + "', which lists it among those it trains");
+    }
+    std::set<std::string_view> names;
+    for (const TorchTensor& tensor : model.others) {
+      names.insert(tensor.name);
+      joined_.add_whole(tensor, models_.front().number);
+    }
+    for (const TorchTensor& fragment : model.frozen_fragments) {
+      if (!names.contains(fragment.name)) joined_.add_whole(fragment, models_.front().number);
+    }
+    for (const ZeroShape& frozen : model.frozen) {
+      const auto is_it = [&](const TorchTensor& tensor) { return tensor.name == frozen.name; };
+      const auto& fragments = model.frozen_fragments;
+      const auto in_module = std::find_if(model.others.begin(), model.others.end(), is_it);
+      const auto found = std::find_if(fragments.begin(), fragments.end(), is_it);
+      if (in_module == model.others.end() && found == fragments.end()) {
+        refuse("has no file with '" + printable(frozen.name) + "', which is not trained");
+      }
+      const TorchTensor& tensor = in_module != model.others.end() ? *in_module : *found;
+      if (tensor.shape == frozen.shape) continue;
+      refuse("states two shapes of '" + printable(frozen.name) + "'");
+    }
+  }
+
+  /// Stage 3: cut flat, each rank with an equal piece.
   void take_frozen(const ZeroShape& frozen) {
     std::vector<const TorchTensor*> pieces;
     for (const Opened& model : models_) {
@@ -390,13 +470,6 @@ class ZeroReader {
                "', which is not trained");
       }
       pieces.push_back(&*found);
-    }
-    if (!names_.model_of_each_rank) {
-      if (pieces.front()->shape != frozen.shape) {
-        refuse("states two shapes of '" + printable(frozen.name) + "'");
-      }
-      joined_.add_whole(*pieces.front(), models_.front().number);
-      return;
     }
     const std::int64_t count = element_count(frozen.shape);
     const std::int64_t length = (count + world() - 1) / world();
@@ -422,13 +495,18 @@ class ZeroReader {
   }
 
   void note_incomplete(Discovery& out) const {
-    std::set<std::string> names;
-    for (const ZeroOptimizerStates& states : optimizer_) {
-      names.insert(states.incomplete.begin(), states.incomplete.end());
+    const bool has_states =
+        std::all_of(optimizer_.begin(), optimizer_.end(),
+                    [](const ZeroOptimizerStates& states) { return states.has_states; });
+    if (!has_states) out.warnings.push_back("the files have no states of the optimizer");
+    if (!optimizer_.front().is_stage3) return;
+    std::vector<std::string> names;
+    for (const std::string& kind : kinds()) {
+      if (!has_all_groups(kind)) names.push_back(kind);
     }
     if (names.empty()) return;
     out.warnings.push_back("left out, because only some of the groups have them: " +
-                           name_list({names.begin(), names.end()}));
+                           name_list(names));
   }
 
   void note_buffers(Discovery& out) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "reshardfs/error.h"
 
@@ -32,8 +33,8 @@ class StatesReader {
     const PickleValue frozen = tree_.find(root_, "frozen_param_shapes");
     if (frozen.is(PickleKind::kDict)) out.frozen = named_shapes(frozen);
     out.frozen_fragments = named_tensors(tree_.find(root_, "frozen_param_fragments"));
-    read_buffers(out);
     read_aliases(out);
+    read_module(out);
     out.data_world = tree_.integer(tree_.find(root_, "dp_world_size"));
     out.model_world = tree_.integer(tree_.find(root_, "mp_world_size"));
     out.steps = tree_.integer(tree_.find(root_, "global_steps"));
@@ -62,7 +63,10 @@ class StatesReader {
       return true;
     });
     if (out.weights.empty()) refuse("has an empty list of flat groups", ErrorKind::kBadInput);
-    read_moments(tree_.find(optimizer, "state"), out);
+    read_paddings(states, out);
+    read_moments(optimizer, out);
+    const PickleValue config = tree_.find(tree_.find(root_, "ds_config"), "zero_optimization");
+    out.is_round_robin = tree_.boolean(tree_.find(config, "round_robin_gradients")).value_or(false);
     read_fragments(tree_.find(states, "param_slice_mappings"), out);
     out.world = largest(tree_.find(states, "partition_count"));
     out.facts = zero_optimizer_facts(archive_, optimizer, out.steps);
@@ -136,29 +140,57 @@ class StatesReader {
     return tensors;
   }
 
-  void read_buffers(ZeroModelStates& out) const {
+  void read_module(ZeroModelStates& out) const {
+    std::unordered_set<std::string_view> known;
+    for (const auto& group : out.groups) {
+      for (const ZeroShape& parameter : group) known.insert(parameter.name);
+    }
+    const std::size_t in_groups = known.size();
     std::unordered_map<std::string_view, PickleValue> module;
     tree_.for_each_pair(tree_.find(root_, "module"), [&](PickleValue key, PickleValue value) {
       if (const auto name = tree_.text(key)) module.insert_or_assign(*name, value);
       return true;
     });
+    if (!module.empty()) {
+      for (const auto& group : out.groups) {
+        for (const ZeroShape& parameter : group) {
+          if (!module.contains(parameter.name)) out.lost.push_back(parameter.name);
+        }
+      }
+    }
+    for (const auto& [alias, name] : out.aliases) known.insert(alias);
+    if (module.size() > in_groups) read_others(known, out);
     tree_.for_each(tree_.find(root_, "buffer_names"), [&](PickleValue key) {
       const std::string name = name_of(key);
       const auto value = module.find(name);
       // Buffers that are not persistent have a name, but are not saved.
-      if (value != module.end()) read_buffer(value->second, name, out);
+      if (value != module.end()) read_rest(value->second, name, out.buffers, out);
+      return true;
+    });
+  }
+
+  void read_others(const std::unordered_set<std::string_view>& known, ZeroModelStates& out) const {
+    tree_.for_each_pair(tree_.find(root_, "module"), [&](PickleValue key, PickleValue value) {
+      const auto name = tree_.text(key);
+      if (name && !known.contains(*name) && archive_.is_tensor(value)) {
+        read_rest(value, std::string(*name), out.others, out);
+      }
       return true;
     });
   }
 
   /// A buffer is computed from the configuration, as `freqs_cis` of complex numbers is: the
   /// parameters are the model without it, too.
-  void read_buffer(PickleValue value, const std::string& name, ZeroModelStates& out) const {
+  void read_rest(PickleValue value, const std::string& name, std::vector<TorchTensor>& tensors,
+                 ZeroModelStates& out) const {
     try {
-      out.buffers.push_back(tensor_of(value, name));
+      tensors.push_back(tensor_of(value, name));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUnsupported) throw;
-      out.refused_buffers.push_back({name, error.message()});
+      const bool is_new =
+          std::none_of(out.refused_buffers.begin(), out.refused_buffers.end(),
+                       [&](const RefusedTensor& other) { return other.name == name; });
+      if (is_new) out.refused_buffers.push_back({name, error.message()});
     }
   }
 
@@ -184,39 +216,96 @@ class StatesReader {
     return tensor;
   }
 
-  /// {group: {"exp_avg": flat tensor, "step": ..., ...}}
-  void read_moments(PickleValue state, ZeroOptimizerStates& out) const {
-    std::map<std::string, std::map<std::size_t, TorchTensor>> found;
-    tree_.for_each_pair(state, [&](PickleValue key, PickleValue values) {
+  std::vector<std::int64_t> numbers(PickleValue list) const {
+    std::vector<std::int64_t> out;
+    tree_.for_each(list, [&](PickleValue value) {
+      const auto number = tree_.integer(value);
+      if (!number || *number < 0) refuse("has paddings that are no lengths", ErrorKind::kBadInput);
+      out.push_back(*number);
+      return true;
+    });
+    return out;
+  }
+
+  void read_paddings(PickleValue states, ZeroOptimizerStates& out) const {
+    const PickleValue paddings = tree_.find(states, "group_paddings");
+    if (paddings.is(PickleKind::kList)) {
+      out.paddings = numbers(paddings);
+      if (out.paddings->size() != out.weights.size()) {
+        refuse("has group_paddings of another number of groups", ErrorKind::kBadInput);
+      }
+    }
+    tree_.for_each(tree_.find(states, "param_alignment_paddings"), [&](PickleValue group) {
+      count_value();
+      out.alignments.push_back(numbers(group));
+      return true;
+    });
+    out.excess.resize(out.weights.size());
+  }
+
+  /// {"state": {group: {"exp_avg": flat tensor, "step": ..., ...}}}, or without padding a list with
+  /// the states of each group.
+  void read_moments(PickleValue optimizer, ZeroOptimizerStates& out) const {
+    if (optimizer.is(PickleKind::kList)) {
+      std::size_t group = 0;
+      tree_.for_each(optimizer, [&](PickleValue values) {
+        if (group == out.weights.size()) {
+          refuse("has states of more groups than weights", ErrorKind::kBadInput);
+        }
+        read_states(group++, values, 0, out);
+        return true;
+      });
+      return;
+    }
+    out.has_states = !optimizer.is(PickleKind::kUnset) && !optimizer.is(PickleKind::kNone);
+    if (!out.has_states) return;
+    if (!optimizer.is(PickleKind::kDict)) {
+      refuse("has states of the optimizer in a form that is not known");
+    }
+    tree_.for_each_pair(tree_.find(optimizer, "state"), [&](PickleValue key, PickleValue values) {
       const auto group = tree_.integer(key);
       if (!group || *group < 0 || *group >= static_cast<std::int64_t>(out.weights.size())) {
         return true;
       }
       const auto number = static_cast<std::size_t>(*group);
-      tree_.for_each_pair(values, [&](PickleValue name, PickleValue value) {
-        count_value();
-        const auto text = tree_.text(name);
-        if (!text || !archive_.is_tensor(value)) return true;
-        TorchTensor tensor = tensor_of(value, std::string(*text));
-        if (tensor.shape.size() != 1 || *text == "step") return true;
-        if (!is_contiguous(tensor) || tensor.shape != out.weights[number].shape) {
-          refuse("has '" + printable(std::string(*text)) + "' of " + to_string(tensor.shape) +
-                     " elements for weights of " + to_string(out.weights[number].shape),
-                 ErrorKind::kBadInput);
-        }
-        found[std::string(*text)].insert_or_assign(number, std::move(tensor));
-        return true;
-      });
+      std::optional<std::int64_t> padding;
+      if (out.paddings) padding = (*out.paddings)[number];
+      if (out.is_stage3) padding = 0;
+      read_states(number, values, padding, out);
       return true;
     });
-    for (auto& [name, groups] : found) {
-      if (groups.size() != out.weights.size()) {
-        out.incomplete.push_back(name);
-        continue;
+  }
+
+  /// Padding may be longer than a rank's part, of which nothing is left then.
+  static bool is_padding(std::int64_t excess, std::int64_t count,
+                         std::optional<std::int64_t> stated) {
+    return excess == 0 || !stated || excess == *stated || (count == 0 && excess < *stated);
+  }
+
+  /// @param padding behind the elements of the weights; nothing: any.
+  void read_states(std::size_t group, PickleValue values, std::optional<std::int64_t> padding,
+                   ZeroOptimizerStates& out) const {
+    const std::int64_t count = out.weights[group].shape.front();
+    tree_.for_each_pair(values, [&](PickleValue name, PickleValue value) {
+      count_value();
+      const auto text = tree_.text(name);
+      if (!text || !archive_.is_tensor(value)) return true;
+      TorchTensor tensor = tensor_of(value, std::string(*text));
+      if (tensor.shape.size() != 1 || *text == "step") return true;
+      const std::int64_t excess = tensor.shape.front() - count;
+      if (!is_contiguous(tensor) || excess < 0 || !is_padding(excess, count, padding)) {
+        refuse("has '" + printable(std::string(*text)) + "' of " + to_string(tensor.shape) +
+                   " elements for weights of " + to_string(out.weights[group].shape) +
+                   (out.paddings && !out.is_stage3
+                        ? ", and group_paddings says " + std::to_string((*out.paddings)[group])
+                        : std::string()),
+               ErrorKind::kBadInput);
       }
-      std::vector<TorchTensor>& moments = out.moments[name];
-      for (auto& [number, tensor] : groups) moments.push_back(std::move(tensor));
-    }
+      out.excess[group] = std::max(out.excess[group], excess);
+      tensor.shape = {count};
+      out.moments[std::string(*text)].insert_or_assign(group, std::move(tensor));
+      return true;
+    });
   }
 
   /// [{name: fragment_address(numel, start)}], one for each group.

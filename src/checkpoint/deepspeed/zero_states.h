@@ -34,8 +34,13 @@ struct ZeroModelStates {
   std::vector<ZeroShape> frozen;              ///< parameters that are not trained
   std::vector<TorchTensor> frozen_fragments;  ///< of these, by name
   std::vector<TorchTensor> buffers;           ///< by name
-  /// Buffers of types that cannot be shown, such as complex ones.
+  /// Of `module`, whatever no group has and no alias is: buffers, and parameters that are not
+  /// trained. Stage 3 has placeholders there.
+  std::vector<TorchTensor> others;
+  /// Those of types that cannot be shown, such as complex ones.
   std::vector<RefusedTensor> refused_buffers;
+  /// Parameters of groups that `module` does not have, although it is there.
+  std::vector<std::string> lost{};
   std::vector<std::pair<std::string, std::string>> aliases;  ///< other names of parameters
   std::optional<std::int64_t> data_world{};
   std::optional<std::int64_t> model_world{};
@@ -58,9 +63,18 @@ struct ZeroOptimizerStates {
   bool is_stage3 = false;
   std::optional<std::int64_t> world{};  ///< the ranks of data parallelism
   std::vector<TorchTensor> weights;     ///< in float32
-  /// "exp_avg" and others, each as long as the weights of its group; only those of all groups.
-  std::map<std::string, std::vector<TorchTensor>> moments;
-  std::vector<std::string> incomplete{};  ///< states that only some of the groups have
+  /// "exp_avg" and others, by group, each as long as its weights: without padding.
+  std::map<std::string, std::map<std::size_t, TorchTensor>> moments;
+  bool has_states = true;  ///< whether the file has any states of the optimizer
+  /// Elements behind the weights of each group that the moments have more; with `paddings`, what
+  /// these say.
+  std::vector<std::int64_t> excess;
+  /// group_paddings: elements behind this rank's part of each group, which pad it.
+  std::optional<std::vector<std::int64_t>> paddings{};
+  /// param_alignment_paddings: elements behind each parameter of each group.
+  std::vector<std::vector<std::int64_t>> alignments{};
+  /// Fragments are not where they are stated to be: DeepSpeed states another order.
+  bool is_round_robin = false;
   /// Where parameters are, for each group, if the file states it.
   std::vector<std::map<std::string, ZeroFragment>> fragments;
   ZeroSteps steps{};

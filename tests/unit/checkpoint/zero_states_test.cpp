@@ -19,8 +19,9 @@ using test::MemorySource;
 namespace p = test::pickled;
 using Names = std::vector<std::string>;
 
-/// Storages "0" and "1" have two floats each, "2" has one.
-const p::Storages kStored{{"0", "aaaabbbb"}, {"1", "ccccdddd"}, {"2", "step"}};
+/// Storages "0" and "1" have two floats each, "2" has one, "3" five.
+const p::Storages kStored{
+    {"0", "aaaabbbb"}, {"1", "ccccdddd"}, {"2", "step"}, {"3", "eeeeffffgggghhhhiiii"}};
 const std::string kPair = p::float_tensor("0", {2});
 const std::string kOther = p::float_tensor("1", {2});
 
@@ -195,12 +196,50 @@ TEST(ZeroOptimizerStates, HaveTheMomentsOfAllGroups) {
                         {p::number(2), p::named({{"exp_avg", step}})},
                         {p::number(-1), p::named({{"exp_avg", step}})},
                         {p::text("x"), p::named({{"exp_avg", step}})}})}}));
-  ASSERT_EQ(states.moments.size(), 1U);
-  const std::vector<TorchTensor>& averages = states.moments.at("exp_avg");
+  ASSERT_EQ(states.moments.size(), 2U);
+  const auto& averages = states.moments.at("exp_avg");
   ASSERT_EQ(averages.size(), 2U);
-  EXPECT_EQ(averages[0].storage, states.weights[1].storage);  // by the groups, not as they stand
-  EXPECT_EQ(averages[1].storage, states.weights[0].storage);
-  EXPECT_EQ(states.incomplete, (Names{"exp_avg_sq"}));
+  EXPECT_EQ(averages.at(0).storage, states.weights[1].storage);  // by the groups, not as they stand
+  EXPECT_EQ(averages.at(1).storage, states.weights[0].storage);
+  // Groups may have different states.
+  ASSERT_EQ(states.moments.at("exp_avg_sq").size(), 1U);
+  EXPECT_EQ(states.moments.at("exp_avg_sq").begin()->first, 0U);
+}
+
+TEST(ZeroOptimizerStates, AreWithoutThePaddingOfTheirGroup) {
+  const std::string long_one = p::float_tensor("3", {5});
+  const auto with = [&](const p::Pairs& more) {
+    p::Pairs all{
+        {"base_optimizer_state", moments({{p::number(0), p::named({{"exp_avg", long_one}})}})}};
+    all.insert(all.end(), more.begin(), more.end());
+    return stage2(all);
+  };
+  for (const auto& more : {p::Pairs{}, p::Pairs{{"group_paddings", p::number_list({3, 0})}}}) {
+    const ZeroOptimizerStates states = read_optimizer(with(more));
+    EXPECT_EQ(states.moments.at("exp_avg").at(0).shape, Shape{2});
+    EXPECT_EQ(states.excess, (std::vector<std::int64_t>{3, 0}));
+    EXPECT_EQ(states.paddings.has_value(), !more.empty());
+  }
+  expect_no_optimizer(
+      with({{"group_paddings", p::number_list({2, 0})}}),
+      "has 'exp_avg' of [5] elements for weights of [2], and group_paddings says 2");
+  expect_no_optimizer(with({{"group_paddings", p::number_list({3})}}), "another number of groups");
+  expect_no_optimizer(with({{"group_paddings", p::number_list({-1, 0})}}), "no lengths");
+}
+
+TEST(ZeroOptimizerStates, MayBeAListWithoutPadding) {
+  const auto list = [](const std::string& first, const std::string& second) {
+    return stage2({{"group_paddings", p::number_list({3, 1})},
+                   {"base_optimizer_state", p::list({first, second})}});
+  };
+  const ZeroOptimizerStates states =
+      read_optimizer(list(p::named({{"exp_avg", kPair}}), p::named({})));
+  EXPECT_EQ(states.moments.at("exp_avg").size(), 1U);
+  expect_no_optimizer(list(p::named({{"exp_avg", p::float_tensor("3", {5})}}), p::named({})),
+                      "has 'exp_avg' of [5] elements");
+  expect_no_optimizer(stage2({{"base_optimizer_state", p::text("x")}}), "a form that is not known",
+                      ErrorKind::kUnsupported);
+  EXPECT_FALSE(read_optimizer(stage2()).has_states);
 }
 
 TEST(ZeroOptimizerStates, StateTheirWorldAndFragments) {
