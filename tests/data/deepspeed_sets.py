@@ -56,6 +56,18 @@ class Spec:
     script: bool = True
     slices: bool = True  # param_slice_mappings, of newer releases
     tensor_steps: bool = True
+    # Of stages 1 and 2. What has the padding of the last rank: weights and states (a stand-in for other releases),
+    # states alone, or with elastic_checkpoint neither.
+    padded: str = "both"
+    aligned: list[list[int]] | None = None  # param_alignment_paddings
+    round_robin: bool = False  # param_slice_mappings are wrong
+
+    def group_sizes(self) -> list[int]:
+        behind = self.aligned or [[0] * len(group) for group in self.groups]
+        return [sum(map(elements, group.values())) + sum(more) for group, more in zip(self.groups, behind)]
+
+    def paddings(self, rank: int) -> list[int]:
+        return [up(total, 2 * self.world) - total if rank == self.world - 1 else 0 for total in self.group_sizes()]
 
     def reference(self) -> Tensors:
         """Whole tensors by name, as they are to be shown."""
@@ -95,7 +107,8 @@ def fragment(numel: int, start: int) -> Call:
 
 
 def config_of(spec: Spec) -> dict[str, Any]:
-    return {"train_batch_size": spec.world, "zero_optimization": {"stage": spec.stage},
+    zero = {"stage": spec.stage} | ({"round_robin_gradients": True} if spec.round_robin else {})
+    return {"train_batch_size": spec.world, "zero_optimization": zero,
             "bf16": {"enabled": True}, "gradient_clipping": 1.0}
 
 
@@ -105,13 +118,19 @@ def config_of(spec: Spec) -> dict[str, Any]:
 def partitions(spec: Spec, arrays: dict[str, np.ndarray], rank: int) -> list[np.ndarray]:
     """Of stages 1 and 2: what a rank has of each group."""
     out = []
-    for group in spec.groups:
-        joined = np.concatenate([arrays[name].reshape(-1) for name in group])
+    for number, group in enumerate(spec.groups):
+        behind = spec.aligned[number] if spec.aligned else [0] * len(group)
+        joined = np.concatenate([np.concatenate([arrays[name].reshape(-1), np.full(more, 7, np.float32)])
+                                 for name, more in zip(group, behind)])
         whole = np.zeros(up(joined.size, 2 * spec.world), np.float32)
         whole[:joined.size] = joined
         part = whole.size // spec.world
         out.append(whole[rank * part:(rank + 1) * part])
     return out
+
+
+def trimmed(spec: Spec, parts: list[np.ndarray], rank: int) -> list[np.ndarray]:
+    return [part[:max(0, part.size - padding)] for part, padding in zip(parts, spec.paddings(rank))]
 
 
 def piece(array: np.ndarray, world: int, rank: int) -> np.ndarray:
@@ -136,15 +155,18 @@ def sub_groups(spec: Spec, arrays: dict[str, np.ndarray], rank: int) -> list[np.
 def slices_of(spec: Spec, rank: int) -> list[Any]:
     """Of stages 1 and 2: where in a rank's part the parameters lie that it has something of."""
     out = []
-    for group in spec.groups:
-        part = up(sum(map(elements, group.values())), 2 * spec.world) // spec.world
+    for number, (group, total) in enumerate(zip(spec.groups, spec.group_sizes())):
+        part = up(total, 2 * spec.world) // spec.world
+        behind = spec.aligned[number] if spec.aligned else [0] * len(group)
         begin, found = 0, {}
-        for name, shape in group.items():
+        for (name, shape), more in zip(group.items(), behind):
             first = max(begin, rank * part)
             last = min(begin + elements(shape), (rank + 1) * part)
             if first < last:
                 found[name] = fragment(last - first, first - rank * part)
-            begin += elements(shape)
+            begin += elements(shape) + more
+        if spec.round_robin:
+            found = dict(zip([*list(found)[1:], *list(found)[:1]], found.values()))
         out.append(ordered(found))
     return out
 
@@ -164,21 +186,28 @@ def optimizer_of(spec: Spec, cuts: dict[str, list[np.ndarray]]) -> dict[str, Any
 
 def optim_states(spec: Spec, rank: int) -> dict[str, Any]:
     cutter = sub_groups if spec.stage == 3 else partitions
-    parts = [stored(part) for part in cutter(spec, spec.weights, rank)]
+    weights = cutter(spec, spec.weights, rank)
     cuts = {kind: cutter(spec, arrays, rank) for kind, arrays in spec.moments.items()}
+    if spec.stage < 3 and spec.padded != "both":
+        weights = trimmed(spec, weights, rank)
+    if spec.stage < 3 and spec.padded == "neither":
+        cuts = {kind: trimmed(spec, parts, rank) for kind, parts in cuts.items()}
+    parts = [stored(part) for part in weights]
     state: dict[str, Any] = {"loss_scaler": loss_scaler(), "dynamic_loss_scale": False, "overflow": False}
     if spec.stage == 3:
         state |= {"zero_stage": 3, "partition_count": spec.world,
                   "optimizer_state_dict": optimizer_of(spec, cuts), "fp32_flat_groups": parts}
     else:
-        paddings = [up(total, 2 * spec.world) - total if rank == spec.world - 1 else 0
-                    for total in (sum(map(elements, group.values())) for group in spec.groups)]
-        state |= {"clip_grad": 1.0, "base_optimizer_state": optimizer_of(spec, cuts),
+        optimizer = optimizer_of(spec, cuts)
+        base = [*optimizer["state"].values()] if spec.padded == "neither" else optimizer
+        state |= {"clip_grad": 1.0, "base_optimizer_state": base,
                   "single_partition_of_fp32_groups": parts, "zero_stage": spec.stage,
-                  "group_paddings": paddings, "ds_version": VERSION,
+                  "group_paddings": spec.paddings(rank), "ds_version": VERSION,
                   "partition_count": [spec.world] * len(spec.groups) if spec.count_listed else spec.world}
         if spec.slices:
             state["param_slice_mappings"] = slices_of(spec, rank)
+        if spec.aligned:
+            state["param_alignment_paddings"] = spec.aligned
     return {"optimizer_state_dict": state, "ds_config": config_of(spec), "ds_version": VERSION}
 
 
@@ -309,6 +338,11 @@ def random_set(seed: int) -> Spec:
     spec.latest, spec.script = bool(rng.random() < 0.9), bool(rng.random() < 0.9)
     spec.count_listed, spec.slices = bool(rng.random() < 0.5), bool(rng.random() < 0.7)
     spec.tensor_steps = bool(rng.random() < 0.7)
+    if stage < 3:
+        spec.padded = ("both", "states", "neither")[rng.integers(3)]
+        if rng.random() < 0.3:
+            spec.aligned = [[*(int(more) for more in rng.integers(0, 4, len(group) - 1)), 0] for group in groups]
+        spec.round_robin = bool(rng.random() < 0.2)
     return spec
 
 

@@ -5,6 +5,7 @@ reference back."""
 from __future__ import annotations
 
 import collections
+import functools
 import io
 import pickle
 import re
@@ -85,16 +86,16 @@ def by_rank(directory: Path, end: str) -> list[Any]:
     return [read(path) for path in files]
 
 
-def joined_groups(vectors: list[list[np.ndarray]], shapes: list[dict[str, tuple[int, ...]]], world: int
-                  ) -> dict[str, np.ndarray]:
-    """Stages 1 and 2. vectors: of each rank, of each group."""
+def joined_groups(vectors: list[list[np.ndarray]], shapes: list[dict[str, tuple[int, ...]]], world: int,
+                  aligned: list[list[int]] | None = None) -> dict[str, np.ndarray]:
+    """Stages 1 and 2. vectors: of each rank, of each group; aligned: elements behind each parameter."""
     out = {}
     for number, group in enumerate(shapes):
         flat = np.concatenate([vector[number] for vector in vectors])
         offset = 0
-        for name, shape in group.items():
+        for (name, shape), behind in zip(group.items(), aligned[number] if aligned else [0] * len(group)):
             out[name] = flat[offset:offset + elements(shape)].reshape(shape)
-            offset += elements(shape)
+            offset += elements(shape) + behind
         if up(offset, 2 * world) != up(flat.size, 2 * world):
             raise ValueError(f"group {number}: {offset} of {flat.size} elements")
     return out
@@ -123,14 +124,16 @@ def read_set(directory: Path) -> Tensors:
     world = max(count) if isinstance(count, list) else count
     if len(states) != world or len(model) != (world if third else 1):
         raise ValueError(f"{len(states)} and {len(model)} files of {world} ranks")
-    join = joined_pieces if third else joined_groups
+    aligned = states[0].get("param_alignment_paddings")
+    join = joined_pieces if third else functools.partial(joined_groups, aligned=aligned)
     vectors = [[tensor.array
                 for tensor in state["fp32_flat_groups" if third else "single_partition_of_fp32_groups"]]
                for state in states]
     first = model[0]
     out: Tensors = {name: ("F32", array) for name, array in join(vectors, first["param_shapes"],
                                                                  world).items()}
-    inner = [state["optimizer_state_dict" if third else "base_optimizer_state"]["state"] for state in states]
+    bases = [state["optimizer_state_dict" if third else "base_optimizer_state"] for state in states]
+    inner = [dict(enumerate(base)) if isinstance(base, list) else base["state"] for base in bases]
     for kind in MOMENTS if inner[0] else ():
         vectors = [[state[number][kind].array for number in sorted(state)] for state in inner]
         out |= {f"{kind}.{name}": ("F32", array) for name,
