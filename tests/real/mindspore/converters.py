@@ -73,7 +73,7 @@ def drop_redundant(directory: Path, pair: Pair) -> None:
         path.unlink()
         expected = pair.expected(pair.source, rank)
         parameters = [{"name": name, "data": pairs.tensor_of(pairs.array_of(entry), entry.type)}
-                      for name, entry in expected.items() if name in kept[rank] or name not in listed]
+                      for name, entry in expected.items() if name in kept.get(rank, ()) or name not in listed]
         ms.save_checkpoint(parameters, str(path), format=pair.kind, remove_redundancy=True)
 
 
