@@ -114,7 +114,7 @@ def at_step(older: bool) -> zero.Save:
                 saved |= {"global_steps": 5, "global_samples": 5 * saved["dp_world_size"]}
             states = saved.get("optimizer_state_dict", {})
             states = states.get("base_optimizer_state") or states.get("optimizer_state_dict") or {"state": {}}
-            for state in states["state"].values():
+            for state in states if isinstance(states, list) else states["state"].values():
                 state["step"] = 5
             if "iteration" in saved:
                 saved["iteration"] = saved["args"].state["iteration"] = 50
