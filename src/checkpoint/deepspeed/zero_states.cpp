@@ -66,7 +66,7 @@ class StatesReader {
     read_paddings(states, out);
     read_moments(optimizer, out);
     const PickleValue config = tree_.find(tree_.find(root_, "ds_config"), "zero_optimization");
-    out.is_round_robin = tree_.boolean(tree_.find(config, "round_robin_gradients")).value_or(false);
+    out.is_round_robin = tree_.boolean(tree_.find(config, "round_robin_gradients")) == true;
     read_fragments(tree_.find(states, "param_slice_mappings"), out);
     out.world = largest(tree_.find(states, "partition_count"));
     out.facts = zero_optimizer_facts(archive_, optimizer, out.steps);

@@ -178,18 +178,15 @@ void RecordScanner::read_value(Record& record, std::uint64_t end) {
 /// Keys, values and status are not looked into: a map is carried over as it is.
 void RecordScanner::read_map(Record& record, const ByteRange& payload) {
   record.map_parts.clear();
+  std::uint64_t parts = 0;
   while (cursor_.position() < payload.end()) {
     const WireField field = cursor_.read_field(payload.end());
     if (field.type != WireType::kBytes) continue;
-    if (field.number == kMapPart && record.map_parts.size() <= kMapParts) {
-      record.map_parts.push_back(field.value);
-    }
+    if (field.number == kMapPart && ++parts <= kMapParts) record.map_parts.push_back(field.value);
     cursor_.move_to(cursor_.payload_end(field, payload.end()));
   }
-  const std::size_t parts = record.map_parts.size();
   if (parts == 0 || parts > kMapParts) {
-    throw bad_at(payload.offset(), "a map parameter has " +
-                                       std::string(parts == 0 ? "no" : "more than 3") +
+    throw bad_at(payload.offset(), "a map parameter has " + std::to_string(parts) +
                                        " tensors, expected 3 (keys, values, status)");
   }
   record.is_map = true;

@@ -292,8 +292,21 @@ TEST(Encrypted, RefusesBlocksAfterAShortOneAndWhatFollowsTheLast) {
     expect_error(ErrorKind::kBadInput, {"block 1"}, [&] { open(mode, full + "x"); });
     expect_error(ErrorKind::kBadInput, {"block 0"},
                  [&] { open(mode, encrypt(mode, kKey, sample(2 * kBlock), 2 * kBlock)); });
-    expect_error(ErrorKind::kBadInput, {"CRC trailer", "17 bytes"},
-                 [&] { open(mode, full + "crc_num" + std::string(10, '\0')); });
+  }
+}
+
+TEST(Encrypted, ReadsOverTheTrailerOfCrcCheck) {
+  const std::string trailer = "crc_num" + std::string(10, '\0');
+  for (const std::string& mode : kModes) {
+    for (const std::size_t size : {kBlock - 1, kBlock, 2 * kBlock + 3}) {
+      const std::string file = encrypt(mode, kKey, sample(size), kBlock);
+      EXPECT_EQ(read_text(*open(mode, file + trailer), 0, size), sample(size));
+      std::string other = trailer;
+      other.back() = '\1';
+      expect_error(ErrorKind::kBadInput, {"block"}, [&] { open(mode, file + other); });
+      expect_error(ErrorKind::kBadInput, {"block"}, [&] { open(mode, file + trailer + trailer); });
+    }
+    expect_error(ErrorKind::kBadInput, {}, [&] { open(mode, trailer); });
   }
 }
 
