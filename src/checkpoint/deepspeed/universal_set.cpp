@@ -2,6 +2,7 @@
 #include "checkpoint/deepspeed/universal_set.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -88,100 +89,203 @@ class UniversalReader {
         joined_(directory_) {}
 
   Discovery read() {
-    const UniversalStatement statement(directory_, tree_);
-    of_zero([&] { statement.require_names(names_); });
+    UniversalStatement statement(directory_, tree_);
+    in_file(directory_ / kZero, [&] { statement.require_names(names_); });
+    leave_to_module(statement);
     find_states();
-    const std::size_t count = names_.size() * states_.size();
-    std::vector<TorchTensor> tensors(count);
-    std::vector<char> are_vocabularies(count);
-    std::vector<ByteSourcePtr> files(count);
+    std::vector<Read> all = parts();
     parallel_for(
-        count,
-        [&](std::size_t i) {
-          const std::string& state = states_[i / names_.size()];
-          const std::string& name = names_[i % names_.size()];
-          files[i] = open_file(path_of(name, state), tree_);
-          tensors[i] = read_one(*files[i], are_vocabularies[i]);
-          tensors[i].name = state == kWeights ? name : state + "." + name;
-        },
+        all.size(), [&](std::size_t i) { read_part(all[i], statement); },
         is_url(directory_) ? kRequestsAtOnce : 0);
-    for (std::size_t i = 0; i < count; ++i) {
-      of_file(i, [&] { require_shape(statement, tensors, i, are_vocabularies[i] != 0); });
+    std::map<std::string_view, const Shape*> weights;
+    for (const Read& part : all) {
+      if (part.is_weight()) weights.emplace(names_[part.name], &part.tensor.shape);
+    }
+    for (const Read& part : all) {
+      in_file(path_of(names_[part.name], part.state),
+              [&] { require_shape(statement, part, *weights.at(names_[part.name])); });
     }
     require_step(statement);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t file = joined_.add_file(std::move(files[i]));
-      joined_.add_whole(tensors[i], file);
+    for (Read& part : all) joined_.add_whole(part.tensor, joined_.add_file(std::move(part.file)));
+    // Nothing else is shown of them, but they are files of the set.
+    for (ZeroModelFile& model : statement.files()) model.number = joined_.add_file(model.file);
+    if (statement.has_module()) {
+      in_file(directory_, [&] {
+        take_untrained(statement.files(), statement.is_stage3(), joined_);
+        take_aliases(statement.files().front(), joined_);
+      });
     }
-    // Nothing is shown of them, but they are files of the set.
-    for (const ByteSourcePtr& file : statement.files()) joined_.add_file(file);
     Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
     statement.state(out.completeness);
+    note(out);
     return out;
   }
 
  private:
+  /// A file of a parameter.
+  struct Read {
+    std::size_t name = 0;  ///< in names_
+    std::string state{};
+    ByteSourcePtr file{};
+    TorchTensor tensor{};
+    bool is_vocabulary = false;
+
+    bool is_weight() const { return state == kWeights; }
+  };
+
   fs::path path_of(const std::string& name, const std::string& state) const {
     return directory_ / kZero / name / (state + std::string(kStateExtension));
   }
 
-  /// Every parameter must have those of the first one.
+  /// Since 0.19.8, there are directories of buffers, of frozen parameters and of other names, too,
+  /// which have 16 bits made float32. The files of model states have what the run had.
+  void leave_to_module(const UniversalStatement& statement) {
+    if (!statement.has_module()) return;
+    const ZeroModelStates& model = statement.files().front().states;
+    std::set<std::string_view> left;
+    for (const auto& [alias, name] : model.aliases) left.insert(alias);
+    for (const TorchTensor& tensor : statement.is_stage3() ? model.buffers : model.others) {
+      left.insert(tensor.name);
+    }
+    for (const RefusedTensor& buffer : model.refused_buffers) left.insert(buffer.name);
+    for (const ZeroShape& frozen : model.frozen) left.insert(frozen.name);
+    std::erase_if(names_, [&](const std::string& name) {
+      return left.contains(name) && statement.shape_of(name) == nullptr;
+    });
+    for (const std::string& name : names_) {
+      if (statement.shape_of(name) == nullptr) unstated_.push_back(name);
+    }
+    if (!names_.empty()) return;
+    throw Error(ErrorKind::kBadInput, "has no parameter that was trained")
+        .in_file((directory_ / kZero).string());
+  }
+
   void find_states() {
-    std::vector<std::set<std::string>> all(names_.size());
+    found_.resize(names_.size());
     has_step_.resize(names_.size());
     parallel_for(
         names_.size(),
         [&](std::size_t i) {
-          all[i] = states_in(directory_ / kZero / names_[i], tree_, has_step_[i]);
+          found_[i] = states_in(directory_ / kZero / names_[i], tree_, has_step_[i]);
         },
         is_url(directory_) ? kRequestsAtOnce : 0);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i] == all.front() && all[i].contains(std::string(kWeights))) continue;
-      throw Error(ErrorKind::kMissing, "has other files for '" + printable(names_[i]) +
-                                           "' than for '" + printable(names_.front()) + "'")
-          .in_file((directory_ / kZero).string())
-          .hint(
-              "bring the missing ones: every parameter has fp32.pt and a file for each state of "
-              "the optimizer");
+    std::set<std::set<std::string>> kinds;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      if (!found_[i].contains(std::string(kWeights))) {
+        require_files(names_[i], {std::string(kWeights)});
+      }
+      if (found_[i].size() > 1) kinds.insert(found_[i]);
     }
-    states_.emplace_back(kWeights);
-    for (const std::string& state : all.front()) {
-      if (state != kWeights) states_.push_back(state);
+    // Parameters of several optimizers have different states, and some none. But where one has a
+    // part of another's, files are missing.
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      if (found_[i].size() == 1) {
+        if (!kinds.empty()) stateless_.push_back(names_[i]);
+        continue;
+      }
+      for (const std::set<std::string>& kind : kinds) {
+        const bool is_part =
+            kind.size() > found_[i].size() &&
+            std::includes(kind.begin(), kind.end(), found_[i].begin(), found_[i].end());
+        if (is_part) require_files(names_[i], kind);
+      }
+    }
+  }
+
+  [[noreturn]] void require_files(const std::string& name,
+                                  const std::set<std::string>& states) const {
+    std::string files;
+    for (const std::string& state : states) {
+      files += (files.empty() ? "" : ", ") + printable(state) + std::string(kStateExtension);
+    }
+    throw Error(ErrorKind::kMissing, "has other files for '" + printable(name) + "' than " + files)
+        .in_file((directory_ / kZero).string())
+        .hint("bring the missing ones");
+  }
+
+  /// Weights first, and then the states.
+  std::vector<Read> parts() const {
+    std::vector<Read> all;
+    std::set<std::string> states;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      all.push_back({i, std::string(kWeights), nullptr, {}, false});
+      states.insert(found_[i].begin(), found_[i].end());
+    }
+    states.erase(std::string(kWeights));
+    for (const std::string& state : states) {
+      for (std::size_t i = 0; i < names_.size(); ++i) {
+        if (found_[i].contains(state)) all.push_back({i, state, nullptr, {}, false});
+      }
+    }
+    return all;
+  }
+
+  void read_part(Read& part, const UniversalStatement& statement) const {
+    const std::string& name = names_[part.name];
+    const fs::path path = path_of(name, part.state);
+    part.file = open_file(path, tree_);
+    part.tensor = read_archive(*part.file, [&](const TorchArchive& archive) {
+      const PickleTree& tree = archive.tree();
+      part.is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")).value_or(false);
+      const PickleValue value = tree.find(tree.root(), "param");
+      if (archive.is_tensor(value)) return archive.tensor(value);
+      if (archive.is_tensor(tree.root())) {
+        return shaped(archive.tensor(tree.root()), statement.shape_of(name));
+      }
+      throw Error(ErrorKind::kUnsupported,
+                  "has no tensor 'param', as the files of a universal checkpoint have");
+    });
+    part.tensor.name = part.is_weight() ? name : part.state + "." + name;
+  }
+
+  /// Of stage 3, a file has the elements alone.
+  static TorchTensor shaped(TorchTensor tensor, const Shape* shape) {
+    if (shape == nullptr) {
+      throw Error(ErrorKind::kUnsupported,
+                  "has the elements of a parameter of which no file states the shape");
+    }
+    if (tensor.shape.size() == 1 && is_contiguous(tensor) &&
+        tensor.shape.front() == element_count(*shape)) {
+      tensor.shape = *shape;
+      tensor.strides.assign(shape->size(), 1);
+      for (std::size_t d = shape->size(); d-- > 1;) {
+        tensor.strides[d - 1] = tensor.strides[d] * (*shape)[d];
+      }
+    }
+    return tensor;
+  }
+
+  void note(Discovery& out) const {
+    if (!stateless_.empty()) {
+      out.warnings.push_back(
+          "without states of the optimizer, as parameters that never had a gradient: " +
+          name_list(stateless_));
+    }
+    if (!unstated_.empty()) {
+      out.warnings.push_back(
+          "no file states that these are trained, and their types may be converted: " +
+          name_list(unstated_));
     }
   }
 
   /// Names the file in what `work` throws.
   template <typename Work>
-  void of_file(std::size_t number, Work&& work) const {
+  static void in_file(const fs::path& file, Work&& work) {
     try {
       work();
     } catch (Error& error) {
-      throw error.in_file(
-          path_of(names_[number % names_.size()], states_[number / names_.size()]).string());
+      throw error.in_file(file.string());
     }
   }
 
-  template <typename Work>
-  void of_zero(Work&& work) const {
-    try {
-      work();
-    } catch (Error& error) {
-      throw error.in_file((directory_ / kZero).string());
+  void require_shape(const UniversalStatement& statement, const Read& part,
+                     const Shape& weight) const {
+    const std::string& name = names_[part.name];
+    if (part.is_weight()) {
+      return statement.require_shape({name, part.tensor.shape, part.is_vocabulary});
     }
-  }
-
-  /// @param number of the tensor, with those of the weights first.
-  void require_shape(const UniversalStatement& statement, const std::vector<TorchTensor>& tensors,
-                     std::size_t number, bool is_vocabulary) const {
-    const TorchTensor& tensor = tensors[number];
-    if (number < names_.size()) {
-      statement.require_shape({names_[number], tensor.shape, is_vocabulary});
-      return;
-    }
-    const std::string& name = names_[number % names_.size()];
-    const Shape& weight = tensors[number % names_.size()].shape;
-    if (tensor.shape == weight) return;
-    throw Error(ErrorKind::kBadInput, "has the shape " + to_string(tensor.shape) +
+    if (part.tensor.shape == weight) return;
+    throw Error(ErrorKind::kBadInput, "has the shape " + to_string(part.tensor.shape) +
                                           ", but the parameter has the shape " + to_string(weight) +
                                           " in fp32.pt")
         .for_parameter(name)
@@ -203,7 +307,7 @@ class UniversalReader {
     for (ByteSourcePtr& file : files) {
       if (file) joined_.add_file(std::move(file));
     }
-    of_zero([&] {
+    in_file(directory_ / kZero, [&] {
       OneSave save;
       for (std::size_t i = 0; i < names_.size(); ++i) {
         if (!steps[i]) continue;
@@ -214,20 +318,11 @@ class UniversalReader {
     });
   }
 
-  static TorchTensor read_one(const ByteSource& file, char& is_vocabulary) {
-    return read_archive(file, [&](const TorchArchive& archive) {
-      const PickleTree& tree = archive.tree();
-      is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")) == true ? 1 : 0;
-      const PickleValue value = tree.find(tree.root(), "param");
-      if (archive.is_tensor(value)) return archive.tensor(value);
-      throw Error(ErrorKind::kUnsupported,
-                  "has no tensor 'param', as the files of a universal checkpoint have");
-    });
-  }
-
   fs::path directory_;
-  std::vector<std::string> names_;   ///< of the parameters, ascending
-  std::vector<std::string> states_;  ///< the weights first
+  std::vector<std::string> names_;              ///< of the parameters, ascending
+  std::vector<std::set<std::string>> found_{};  ///< the states of each, the weights among them
+  std::vector<std::string> stateless_{};        ///< those without any, where others have some
+  std::vector<std::string> unstated_{};         ///< that no file lists
   /// Which parameters have a step.pt. Not vector<bool>: its neighbours share a byte, and threads
   /// write them.
   std::vector<char> has_step_;

@@ -35,30 +35,33 @@ std::vector<std::string> model_files(const fs::path& directory, const SourceTree
 
 }  // namespace
 
-UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTreePtr& tree)
-    : files_(model_files(directory, tree)) {
-  if (files_.empty()) {
+UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTreePtr& tree) {
+  for (std::string& name : model_files(directory, tree)) {
+    models_.push_back({std::move(name), nullptr, {}, 0});
+  }
+  if (models_.empty()) {
     throw Error(ErrorKind::kMissing,
                 "has no file of model states, such as mp_rank_00_model_states.pt, which a "
                 "conversion copies last: it was interrupted, or is not copied completely")
         .in_file(directory.string())
         .hint("convert it again with DeepSpeed's ds_to_universal.py, or bring the missing files");
   }
-  std::vector<ZeroModelStates> models(files_.size());
-  sources_.resize(files_.size());
   parallel_for(
-      files_.size(),
+      models_.size(),
       [&](std::size_t i) {
-        sources_[i] = open_file(directory / files_[i], tree);
-        models[i] = read_archive(*sources_[i], read_zero_model);
+        models_[i].file = open_file(directory / models_[i].name, tree);
+        models_[i].states = read_archive(*models_[i].file, read_zero_model);
       },
       is_url(directory) ? kRequestsAtOnce : 0);
   std::vector<ZeroFile> facts;
   std::set<std::int64_t> ranks;  // of tensor parallelism or a pipeline
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    facts.push_back({files_[i], std::move(models[i].facts)});
-    ranks.insert(parse_zero_name(files_[i])->model);
-    for (const auto& group : models[i].groups) {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    ZeroModelStates& states = models_[i].states;
+    facts.push_back({models_[i].name, std::move(states.facts)});
+    const auto name = parse_zero_name(models_[i].name);
+    ranks.insert(name->model);
+    is_stage3_ = is_stage3_ || name->data.has_value();
+    for (const auto& group : states.groups) {
       for (const ZeroShape& parameter : group) {
         shapes_[parameter.name].push_back({i, parameter.shape});
       }
@@ -66,18 +69,38 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
   }
   try {
     require_one_zero_save(facts);
+    if (is_stage3_) require_each_rank();
   } catch (Error& error) {
     throw error.in_file(directory.string());
   }
-  steps_ = models.front().steps;
-  are_whole_ = models.front().tensor_world.value_or(static_cast<std::int64_t>(ranks.size())) == 1;
+  const ZeroModelStates& first = models_.front().states;
+  steps_ = first.steps;
+  are_whole_ = first.tensor_world.value_or(static_cast<std::int64_t>(ranks.size())) == 1;
+  has_module_ = ranks.size() == 1;
+}
+
+/// Stage 3 cuts what is not trained among them.
+void UniversalStatement::require_each_rank() {
+  std::sort(models_.begin(), models_.end(), [](const ZeroModelFile& a, const ZeroModelFile& b) {
+    return parse_zero_name(a.name)->data < parse_zero_name(b.name)->data;
+  });
+  const auto world = models_.front().states.data_world;
+  if (!world || *world == static_cast<std::int64_t>(models_.size())) return;
+  throw Error(ErrorKind::kMissing, "has " + counted(models_.size(), "file") +
+                                       " of model states, but '" + printable(models_.front().name) +
+                                       "' states dp_world_size " + std::to_string(*world));
+}
+
+const Shape* UniversalStatement::shape_of(const std::string& name) const {
+  const auto found = shapes_.find(name);
+  return found == shapes_.end() ? nullptr : &found->second.front().shape;
 }
 
 void UniversalStatement::require_names(const std::vector<std::string>& names) const {
   for (const auto& [name, stated] : shapes_) {
     if (std::binary_search(names.begin(), names.end(), name)) continue;
     throw Error(ErrorKind::kMissing,
-                "has no directory of it, but " + files_[stated.front().file] + " lists it")
+                "has no directory of it, but " + models_[stated.front().file].name + " lists it")
         .for_parameter(name);
   }
 }
@@ -97,7 +120,7 @@ void UniversalStatement::require_shape(const UniversalTensor& weight) const {
     }
     if (fits) continue;
     throw Error(ErrorKind::kBadInput, "has the shape " + to_string(weight.shape) + ", but " +
-                                          files_[stated.file] + " states " +
+                                          models_[stated.file].name + " states " +
                                           (are_whole_ ? "" : "a part of ") +
                                           to_string(stated.shape) + " in param_shapes")
         .for_parameter(weight.name)
@@ -110,9 +133,10 @@ void UniversalStatement::require_step(std::int64_t step, const std::string& name
 }
 
 void UniversalStatement::state(Completeness& out) const {
-  out.grounds.push_back("the names in " + (files_.size() == 1 ? files_.front()
-                                                              : counted(files_.size(), "file") +
-                                                                    " such as " + files_.front()));
+  out.grounds.push_back(
+      "the names in " +
+      (models_.size() == 1 ? models_.front().name
+                           : counted(models_.size(), "file") + " such as " + models_.front().name));
 }
 
 std::optional<std::int64_t> read_universal_step(const ByteSource& file) {

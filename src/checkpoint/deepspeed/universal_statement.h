@@ -13,6 +13,7 @@
 
 #include "checkpoint/completeness.h"
 #include "checkpoint/deepspeed/zero_facts.h"
+#include "checkpoint/deepspeed/zero_rest.h"
 #include "storage/byte_source.h"
 #include "storage/source_tree.h"
 
@@ -42,19 +43,27 @@ class UniversalStatement {
   /// @throws Error kBadInput, without the directory, if the model has made fewer steps.
   void require_step(std::int64_t step, const std::string& name) const;
   void state(Completeness& out) const;
-  /// The files, open.
-  const std::vector<ByteSourcePtr>& files() const noexcept { return sources_; }
+  /// The shape of a parameter; nullptr: nothing states that it is trained.
+  const Shape* shape_of(const std::string& name) const;
+  bool is_stage3() const noexcept { return is_stage3_; }
+  /// Whether one model file states the whole model, so that its `module` is all of it.
+  bool has_module() const noexcept { return has_module_; }
+  std::vector<ZeroModelFile>& files() noexcept { return models_; }
+  const std::vector<ZeroModelFile>& files() const noexcept { return models_; }
 
  private:
   struct Stated {
-    std::size_t file = 0;  ///< in files_
+    std::size_t file = 0;  ///< in models_
     Shape shape{};
   };
 
-  std::vector<std::string> files_;
-  std::vector<ByteSourcePtr> sources_;
+  void require_each_rank();
+
+  std::vector<ZeroModelFile> models_;
   std::map<std::string, std::vector<Stated>> shapes_;  ///< by parameter
   std::optional<std::int64_t> steps_;
+  bool is_stage3_ = false;
+  bool has_module_ = false;
   bool are_whole_ = true;  ///< whether no ranks of tensor parallelism share the parameters
 };
 

@@ -20,6 +20,7 @@
 #include "checkpoint/deepspeed/zero_layout.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_places.h"
+#include "checkpoint/deepspeed/zero_rest.h"
 #include "checkpoint/deepspeed/zero_stage0.h"
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/series/step_directories.h"
@@ -68,7 +69,11 @@ class ZeroReader {
     } else {
       take_stage2();
     }
-    take_aliases();
+    try {
+      take_aliases(models_.front(), joined_);
+    } catch (const Error& error) {
+      refuse(error.message());
+    }
     std::string renamed = renamed_words(files_);
     Discovery out = std::move(joined_).finish(directory_ / names_.model.begin()->second);
     if (!renamed.empty()) out.completeness.doubts.push_back(std::move(renamed));
@@ -119,6 +124,7 @@ class ZeroReader {
     for (const auto& [rank, name] : names_.model) names.push_back(name);
     models_.resize(names.size());
     const auto read = [&](std::size_t i) {
+      models_[i].name = names[i];
       models_[i].file = open_file(path_of(names[i]), tree_);
       record_open(path_of(names[i]), *models_[i].file, tree_);
       models_[i].states = read_archive(*models_[i].file, read_zero_model);
@@ -143,7 +149,7 @@ class ZeroReader {
     }
     // The files of other ranks have nothing more, but for their fragments.
     if (first.frozen.empty()) models_.resize(1);
-    for (Opened& model : models_) model.number = joined_.add_file(model.file);
+    for (ZeroModelFile& model : models_) model.number = joined_.add_file(model.file);
   }
 
   void open_optimizer() {
@@ -294,7 +300,7 @@ class ZeroReader {
     for (std::size_t group = 0; group < groups; ++group) partitions.push_back(partition(group));
     for (const std::string& kind : kinds()) {
       for (std::size_t group = 0; group < groups; ++group) take_group(kind, group, partitions);
-      if (kind.empty()) take_rest(model);
+      if (kind.empty()) take_rest();
     }
   }
 
@@ -391,7 +397,7 @@ class ZeroReader {
         joined_.add_tensor(name_of(kind, parameters[i].name), dtype, parameters[i].shape,
                            begin + begins[i]);
       }
-      if (kind.empty()) take_rest(model);
+      if (kind.empty()) take_rest();
     }
   }
 
@@ -420,77 +426,11 @@ class ZeroReader {
     return all;
   }
 
-  /// Parameters that are not trained, and buffers.
-  void take_rest(const ZeroModelStates& model) {
-    if (!optimizer_.front().is_stage3) return take_others(model);
-    for (const ZeroShape& frozen : model.frozen) take_frozen(frozen);
-    for (const TorchTensor& buffer : model.buffers) {
-      joined_.add_whole(buffer, models_.front().number);
-    }
-  }
-
-  /// Stages 1 and 2: whole, in `module`.
-  void take_others(const ZeroModelStates& model) {
-    if (!model.lost.empty()) {
-      refuse("has no '" + printable(model.lost.front()) + "' in the module of '" +
-             printable(names_.model.begin()->second) + "', which lists it among those it trains");
-    }
-    std::set<std::string_view> names;
-    for (const TorchTensor& tensor : model.others) {
-      names.insert(tensor.name);
-      joined_.add_whole(tensor, models_.front().number);
-    }
-    for (const TorchTensor& fragment : model.frozen_fragments) {
-      if (!names.contains(fragment.name)) joined_.add_whole(fragment, models_.front().number);
-    }
-    for (const ZeroShape& frozen : model.frozen) {
-      const auto is_it = [&](const TorchTensor& tensor) { return tensor.name == frozen.name; };
-      const auto& fragments = model.frozen_fragments;
-      const auto in_module = std::find_if(model.others.begin(), model.others.end(), is_it);
-      const auto found = std::find_if(fragments.begin(), fragments.end(), is_it);
-      if (in_module == model.others.end() && found == fragments.end()) {
-        refuse("has no file with '" + printable(frozen.name) + "', which is not trained");
-      }
-      const TorchTensor& tensor = in_module != model.others.end() ? *in_module : *found;
-      if (tensor.shape == frozen.shape) continue;
-      refuse("states two shapes of '" + printable(frozen.name) + "'");
-    }
-  }
-
-  /// Stage 3: cut flat, each rank with an equal piece.
-  void take_frozen(const ZeroShape& frozen) {
-    std::vector<const TorchTensor*> pieces;
-    for (const Opened& model : models_) {
-      const auto& fragments = model.states.frozen_fragments;
-      const auto found =
-          std::find_if(fragments.begin(), fragments.end(),
-                       [&](const TorchTensor& tensor) { return tensor.name == frozen.name; });
-      if (found == fragments.end()) {
-        refuse("has no file with a piece of '" + printable(frozen.name) +
-               "', which is not trained");
-      }
-      pieces.push_back(&*found);
-    }
-    const std::int64_t count = element_count(frozen.shape);
-    const std::int64_t length = (count + world() - 1) / world();
-    auto vector = std::make_shared<RangeList>();
-    for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
-      const TorchTensor& piece = *pieces[rank];
-      const bool good = is_contiguous(piece) && element_count(piece.shape) == length &&
-                        piece.dtype == pieces.front()->dtype && piece.shape.size() == 1;
-      if (!good) refuse("has a piece of '" + printable(frozen.name) + "' of another length");
-      vector->add(models_[rank].number, contiguous_range(piece));
-    }
-    joined_.add_tensor(frozen.name, pieces.front()->dtype, frozen.shape,
-                       joined_.add(std::move(vector)));
-  }
-
-  void take_aliases() {
-    for (const auto& [alias, name] : models_.front().states.aliases) {
-      if (!joined_.add_alias(alias, name)) {
-        refuse("calls '" + printable(alias) + "' another name of '" + printable(name) +
-               "', which it does not have");
-      }
+  void take_rest() {
+    try {
+      take_untrained(models_, optimizer_.front().is_stage3, joined_);
+    } catch (const Error& error) {
+      refuse(error.message());
     }
   }
 
@@ -520,17 +460,12 @@ class ZeroReader {
         models_.front().states.refused_buffers.front().reason + ")");
   }
 
-  struct Opened {
-    ByteSourcePtr file;
-    ZeroModelStates states;
-    std::size_t number = 0;  ///< in joined_
-  };
-
   fs::path directory_;
   ZeroFiles names_;
   const SourceTreePtr& tree_;
   JoinedTensors joined_;
-  std::vector<Opened> models_;  ///< the first one; those of all ranks only where they are needed
+  std::vector<ZeroModelFile>
+      models_;  ///< the first one; those of all ranks only where they are needed
   std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
   std::vector<std::size_t> numbers_;            ///< of the optimizer's files, in joined_
   std::vector<ZeroFile> facts_;                 ///< of all files

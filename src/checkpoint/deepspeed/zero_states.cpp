@@ -158,8 +158,10 @@ class StatesReader {
         }
       }
     }
+    // Frameworks that nest the module's state have other names there.
+    if (out.lost.size() == in_groups) out.lost.clear();
     for (const auto& [alias, name] : out.aliases) known.insert(alias);
-    if (module.size() > in_groups) read_others(known, out);
+    read_others(known, out);
     tree_.for_each(tree_.find(root_, "buffer_names"), [&](PickleValue key) {
       const std::string name = name_of(key);
       const auto value = module.find(name);
