@@ -22,7 +22,7 @@ OPTIMIZER = "*optim_states.pt"
 
 class GoldenDeepSpeed(unittest.TestCase):
     def test_the_engines_tensors(self) -> None:
-        self.assertEqual(len(CASES), 8)
+        self.assertEqual(len(CASES), 11)
         for case in CASES:
             with self.subTest(case.name), scratch() as directory:
                 result = run("export", case / "set", directory / "out", "--views", "merged-safetensors")
@@ -63,6 +63,36 @@ class GoldenDeepSpeed(unittest.TestCase):
                     shutil.copy(sorted((GOLDEN / other / "set").rglob(OPTIMIZER))[number], file)
                     result = run("inspect", source)
                     self.assertEqual(result.code, 2, result.stdout)
+
+    def test_a_stage_or_a_layer_that_is_missing(self) -> None:
+        """What layers have beside the parameters that are trained, no other file states."""
+        for pattern, code in (("*mp_rank_01*", 2), ("*mp_rank_00_*", 2), ("mp_rank_01*", 2)):
+            with self.subTest(pattern), scratch() as directory:
+                source = directory / "set"
+                shutil.copytree(GOLDEN / "pipe2_z1_w4/set", source)
+                for file in source.rglob(pattern):
+                    file.unlink()
+                self.assertEqual(run("inspect", source).code, code)
+
+    def test_what_a_conversion_has_lost(self) -> None:
+        """A parameter without one of its states, and a model file that is not there."""
+        for name, gone in (("univ_z2_w3", "zero/cube/exp_avg_sq.pt"), ("univ_z3_w3", "zero/cube/exp_avg.pt"),
+                           ("univ_z2_w3", "zero/cube/fp32.pt"), ("univ_z2_w3", "mp_rank_00_model_states.pt"),
+                           ("univ_z3_w3", "zero_pp_rank_1_mp_rank_00_model_states.pt")):
+            with self.subTest(name, gone=gone), scratch() as directory:
+                source = directory / "set"
+                shutil.copytree(GOLDEN / name / "set", source)
+                (source / "global_step2_universal" / gone).unlink()
+                result = run("inspect", source)
+                self.assertEqual(result.code, 2, result.stdout)
+        with scratch() as directory:
+            source = directory / "set"
+            shutil.copytree(GOLDEN / "univ_z2_w3/set", source)
+            for file in (source / "global_step2_universal/zero/cube").glob("[!f]*"):
+                file.unlink()
+            result = run("inspect", source)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertIn("without states of the optimizer", result.stdout + result.stderr)
 
     def test_a_file_that_is_missing(self) -> None:
         for case in CASES:

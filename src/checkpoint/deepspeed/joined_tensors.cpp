@@ -25,6 +25,7 @@ std::uint64_t JoinedTensors::add(std::shared_ptr<const JoinedPlaces> places) {
 
 void JoinedTensors::add_tensor(std::string name, DType dtype, const Shape& shape,
                                std::uint64_t begin) {
+  names_.insert(name);
   TensorEntry& entry = entries_.emplace_back();
   entry.name = std::move(name);
   entry.dtype = dtype;
@@ -48,6 +49,7 @@ bool JoinedTensors::add_alias(std::string alias, const std::string& name) {
                                   [&](const TensorEntry& entry) { return entry.name == name; });
   if (found == entries_.end()) return false;
   TensorEntry entry = *found;
+  names_.insert(alias);
   entry.name = std::move(alias);
   entries_.push_back(std::move(entry));
   return true;

@@ -27,24 +27,29 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-/// Files of forms of parallelism whose cuts no file states: what they are.
-std::string_view other_parallelism(std::string_view name) {
-  const bool is_state = name.ends_with(kModelEnd) || name.ends_with(kOptimizerEnd) ||
-                        name.ends_with("-model_states.pt");
-  if (!is_state) return {};
-  if (name.find("expert") != std::string_view::npos || name.starts_with("expp_rank_")) {
-    return "expert parallelism";
-  }
-  return name.starts_with("layer_") ? "pipeline parallelism" : "";
+bool is_of_experts(std::string_view name) {
+  const bool is_state = name.ends_with(kModelEnd) || name.ends_with(kOptimizerEnd);
+  return is_state &&
+         (name.find("expert") != std::string_view::npos || name.starts_with("expp_rank_"));
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& directory, const std::string& name,
-                         std::string_view parallelism) {
-  throw Error(ErrorKind::kUnsupported, "is a checkpoint of DeepSpeed with " +
-                                           std::string(parallelism) + " (" + printable(name) +
-                                           "), and no file states how tensors are cut by it")
-      .in_file(directory.string())
-      .hint(kUniversal);
+struct LayerName {
+  std::int64_t layer = 0;
+  std::int64_t tensor_rank = 0;
+};
+
+/// "layer_03-model_states.pt", "layer_03-model_00-model_states.pt"
+std::optional<LayerName> parse_layer_name(std::string_view name) {
+  LayerName out;
+  if (!name.ends_with("-model_states.pt") || !take_word(name, "layer_")) return std::nullopt;
+  const auto layer = take_number<std::int64_t>(name);
+  if (!layer || !take_word(name, "-model_")) return std::nullopt;
+  out.layer = *layer;
+  if (name == "states.pt") return out;
+  const auto rank = take_number<std::int64_t>(name);
+  if (!rank || name != "-model_states.pt") return std::nullopt;
+  out.tensor_rank = *rank;
+  return out;
 }
 
 }  // namespace
@@ -66,17 +71,33 @@ std::optional<ZeroFileName> parse_zero_name(std::string_view name) {
   return out;
 }
 
-std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
-                                         const SourceTreePtr& tree) {
-  ZeroFiles files;
+Error uncut_zero(const std::filesystem::path& directory, const std::string& file,
+                 std::string_view parallelism) {
+  return Error(ErrorKind::kUnsupported, "is a checkpoint of DeepSpeed with " +
+                                            std::string(parallelism) + " (" + printable(file) +
+                                            "), and no file states how tensors are cut by it")
+      .in_file(directory.string())
+      .hint(kUniversal);
+}
+
+std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
+                                        const SourceTreePtr& tree) {
+  ZeroStep step;
   std::string of_experts;
+  std::string of_tensors;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (!entry.is_regular) continue;
-    if (!other_parallelism(entry.name).empty()) of_experts = entry.name;
+    if (is_of_experts(entry.name)) of_experts = entry.name;
+    const auto layer = parse_layer_name(entry.name);
     const auto name = parse_zero_name(entry.name);
-    if (!name) continue;
-    if (name->model != 0) refuse(directory, entry.name, "tensor parallelism");
+    if (!layer && !name) continue;
     if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
+    if (layer) {
+      if (layer->tensor_rank != 0) of_tensors = entry.name;
+      step.layers.emplace(layer->layer, entry.name);
+      continue;
+    }
+    ZeroFiles& files = step.parts[name->model];
     if (!name->optimizer && name->data) files.model_of_each_rank = true;
     auto& known = name->optimizer ? files.optimizer : files.model;
     const auto [place, is_new] = known.emplace(name->data.value_or(kOfAllRanks), entry.name);
@@ -86,9 +107,10 @@ std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
         .in_file(directory.string())
         .hint("keep those of one save");
   }
-  if (files.model.empty() && files.optimizer.empty()) return std::nullopt;
-  if (!of_experts.empty()) refuse(directory, of_experts, other_parallelism(of_experts));
-  return files;
+  if (step.parts.empty()) return std::nullopt;
+  if (!of_experts.empty()) throw uncut_zero(directory, of_experts, "expert parallelism");
+  if (!of_tensors.empty()) throw uncut_zero(directory, of_tensors, "tensor parallelism");
+  return step;
 }
 
 }  // namespace reshardfs

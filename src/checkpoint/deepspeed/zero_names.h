@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "reshardfs/error.h"
+
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -23,7 +25,7 @@ struct ZeroFileName {
 /// nullopt if it is no such name.
 std::optional<ZeroFileName> parse_zero_name(std::string_view name);
 
-/// The files of one step, of the tensor parallel rank 0.
+/// The files of one stage of a pipeline; of runs without one, of the step.
 struct ZeroFiles {
   /// Stages 1 and 2 have one for all ranks, under 0; stage 3 has one for each rank.
   std::map<std::int64_t, std::string> model;
@@ -31,10 +33,24 @@ struct ZeroFiles {
   bool model_of_each_rank = false;
 };
 
+/// The files of one step.
+struct ZeroStep {
+  /// By the number behind mp_rank_: of a pipeline without tensor parallelism, its stages.
+  std::map<std::int64_t, ZeroFiles> parts;
+  /// Of a pipeline, by the number of the layer: its parameters under their local names.
+  std::map<std::int64_t, std::string> layers;
+};
+
+/// A refusal of what no file states the cuts of.
+/// @param file one of that kind.
+Error uncut_zero(const std::filesystem::path& directory, const std::string& file,
+                 std::string_view parallelism);
+
 /// @return nullopt if the directory has none.
-/// @throws Error kUnsupported if the step was saved with tensor or pipeline parallelism, or with
-///         experts; kBadInput if two files are of one rank, or for a link if links are refused.
-std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
-                                         const SourceTreePtr& tree);
+/// @throws Error kUnsupported if the step was saved with experts, or layers with tensor
+/// parallelism;
+///         kBadInput if two files are of one rank, or for a link if links are refused.
+std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
+                                        const SourceTreePtr& tree);
 
 }  // namespace reshardfs

@@ -40,6 +40,7 @@ class StatesReader {
     out.steps = tree_.integer(tree_.find(root_, "global_steps"));
     const PickleValue degrees = tree_.find(root_, "checkpoint_parallel_dimensions");
     out.tensor_world = tree_.integer(tree_.find(degrees, "tp_degree"));
+    out.pipeline_world = tree_.integer(tree_.find(degrees, "pp_degree"));
     out.facts = zero_model_facts(archive_);
     return out;
   }

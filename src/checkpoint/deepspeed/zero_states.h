@@ -47,6 +47,7 @@ struct ZeroModelStates {
   std::optional<std::int64_t> steps{};  ///< global_steps
   /// The ranks of tensor parallelism, if the file states them apart from those of a pipeline.
   std::optional<std::int64_t> tensor_world{};
+  std::optional<std::int64_t> pipeline_world{};  ///< stages, if they are stated
   SaveFacts facts{};
 };
 

@@ -24,16 +24,24 @@ std::string parsed(const std::string& name) {
          (found->data ? std::to_string(*found->data) : "-") + " " + std::to_string(found->model);
 }
 
-std::optional<ZeroFiles> files_of(const std::vector<std::string>& names) {
+std::optional<ZeroStep> step_of(const std::vector<std::string>& names) {
   const TempDir dir;
   for (const std::string& name : names) dir.write(name, "x");
   return find_zero_files(dir.path(), nullptr);
 }
 
+/// Of a step without a pipeline.
+std::optional<ZeroFiles> files_of(const std::vector<std::string>& names) {
+  const auto step = step_of(names);
+  if (!step) return std::nullopt;
+  EXPECT_EQ(step->parts.size(), 1U);
+  return step->parts.at(0);
+}
+
 void expect_no_step(const std::vector<std::string>& names, ErrorKind kind,
                     std::initializer_list<std::string> words) {
   SCOPED_TRACE(names.back());
-  expect_error(kind, words, [&] { files_of(names); });
+  expect_error(kind, words, [&] { step_of(names); });
 }
 
 const std::string kModel = "mp_rank_00_model_states.pt";
@@ -92,13 +100,23 @@ TEST(ZeroFiles, AreNoneWhereOthersAre) {
   EXPECT_FALSE(find_zero_files(dir.path(), nullptr));
 }
 
+TEST(ZeroFiles, OfAPipelineAreThoseOfItsStagesAndLayers) {
+  const auto step =
+      step_of({kModel, kOptimizer, "mp_rank_01_model_states.pt", "layer_00-model_states.pt",
+               "zero_pp_rank_0_mp_rank_01_optim_states.pt", "layer_10-model_00-model_states.pt",
+               "layer_x-model_states.pt", "layer_01-model_states.pth"});
+  ASSERT_TRUE(step);
+  ASSERT_EQ(step->parts.size(), 2U);
+  EXPECT_EQ(step->parts.at(1).model.at(0), "mp_rank_01_model_states.pt");
+  EXPECT_EQ(step->parts.at(1).optimizer.at(0), "zero_pp_rank_0_mp_rank_01_optim_states.pt");
+  EXPECT_EQ(step->layers,
+            (std::map<std::int64_t, std::string>{{0, "layer_00-model_states.pt"},
+                                                 {10, "layer_10-model_00-model_states.pt"}}));
+}
+
 TEST(ZeroFiles, OfOtherParallelismsAreRefused) {
-  expect_no_step({kModel, kOptimizer, "mp_rank_01_model_states.pt"}, ErrorKind::kUnsupported,
-                 {"tensor parallelism (mp_rank_01_model_states.pt)", "ds_to_universal.py"});
-  expect_no_step({kOptimizer, "zero_pp_rank_0_mp_rank_01_optim_states.pt"}, ErrorKind::kUnsupported,
-                 {"tensor parallelism"});
-  expect_no_step({kModel, "layer_00-model_states.pt"}, ErrorKind::kUnsupported,
-                 {"pipeline parallelism (layer_00-model_states.pt)"});
+  expect_no_step({kModel, "layer_00-model_01-model_states.pt"}, ErrorKind::kUnsupported,
+                 {"tensor parallelism (layer_00-model_01-model_states.pt)", "ds_to_universal.py"});
   expect_no_step({kModel, "layer_0_expert_1_mp_rank_00_model_states.pt"}, ErrorKind::kUnsupported,
                  {"expert parallelism"});
   expect_no_step({kOptimizer, "expp_rank_0_mp_rank_00_optim_states.pt"}, ErrorKind::kUnsupported,

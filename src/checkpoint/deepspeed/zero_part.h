@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The files of one stage of a pipeline that DeepSpeed's ZeRO has saved, or of a whole step without
+/// one: whether they are of one save, and where their tensors lie.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_facts.h"
+#include "checkpoint/deepspeed/zero_names.h"
+#include "checkpoint/deepspeed/zero_states.h"
+#include "storage/source_tree.h"
+
+namespace reshardfs {
+
+/// What to do where files contradict each other, or are missing.
+inline constexpr const char* kBringAll = "bring all files of the step, from one save";
+
+class ZeroPart {
+ public:
+  /// @param joined gets the tensors; must outlive this, as the other three.
+  ZeroPart(const std::filesystem::path& directory, const ZeroFiles& files,
+           const SourceTreePtr& tree, JoinedTensors& joined);
+  ZeroPart(const ZeroPart&) = delete;
+  ZeroPart& operator=(const ZeroPart&) = delete;
+  ~ZeroPart();
+
+  /// @throws Error kMissing, kBadInput, kUnsupported if files are not there, or not of one save.
+  void open();
+  /// After open(): adds the tensors, but for those that are there already.
+  /// @throws Error kBadInput if lengths do not fit.
+  void take();
+
+  const ZeroModelStates& model() const;
+  const std::vector<ZeroFile>& facts() const noexcept;
+  std::size_t optimizer_files() const noexcept;
+  /// Trained parameters that were there already.
+  const std::vector<std::string>& shared() const noexcept;
+  /// Adds doubts and warnings.
+  void state(Discovery& out) const;
+
+ private:
+  class Reader;
+  std::unique_ptr<Reader> reader_;
+};
+
+}  // namespace reshardfs
