@@ -104,8 +104,10 @@ class Environments:
         shutil.rmtree(directory, ignore_errors=True)
         try:
             self.run([python, "-m", "venv", directory])
+            # The file lists all packages. What they ask for can contradict what they work with.
             self.run([directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                      "--no-input", "--require-hashes", "--only-binary", ":all:", "--requirement", requirements])
+                      "--no-input", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement",
+                      requirements])
         except Unavailable:
             shutil.rmtree(directory, ignore_errors=True)
             raise

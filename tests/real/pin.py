@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("name", help="of the file")
     parser.add_argument("--pythons", required=True, help="such as 3.10,3.11")
     parser.add_argument("--machines", default="x86_64,aarch64")
+    parser.add_argument("--alone", action="append", default=[], metavar="PACKAGE==VERSION",
+                        help="without what it asks for; name what it needs")
     parser.add_argument("words", nargs="+", help="requirements as pip takes them")
     args = parser.parse_args()
     pythons = args.pythons.split(",")
@@ -56,9 +58,13 @@ def main() -> None:
         lambda: collections.defaultdict(lambda: collections.defaultdict(set)))
     for python in pythons:
         for machine in args.machines.split(","):
-            for name, version, value in resolved(python, machine, args.words):
+            packages = resolved(python, machine, args.words)
+            if args.alone:
+                packages += resolved(python, machine, ["--no-deps", *args.alone])
+            for name, version, value in packages:
                 found[name][version][python].add(value)
-    (REQUIREMENTS / f"{args.name}.txt").write_text(text_of(found, pythons, args.words))
+    words = [*args.words, *(f"--alone {word}" for word in args.alone)]
+    (REQUIREMENTS / f"{args.name}.txt").write_text(text_of(found, pythons, words))
 
 
 if __name__ == "__main__":
