@@ -21,4 +21,5 @@ PROGRAMS = (
     Program("mindspore-2.7.0", "mindspore", ("3.11", "3.10"), False, "mindspore"),
     Program("mindspore-2.0.0", "mindspore", ("3.9",), False, "mindspore"),
     Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
+    Program("mindformers-2.1.0", "mindformers", ("3.11", "3.12"), True, "mindspore"),
 )
