@@ -9,6 +9,7 @@ import files
 import hub
 import mindspore as ms
 import networks
+import numpy as np
 import truth
 from files import Entry
 from hub import Tensors
@@ -29,7 +30,7 @@ def exported(source: Path, target: Path, *words: str) -> dict[str, Entry]:
 def converted(training: Training, network: ms.nn.Cell, deep: Tensors) -> dict[str, dict[str, Entry]]:
     """By each converter of MindFormers that obeys these settings."""
     found = {}
-    if training.model.family in ("qwen3", "qwen3_moe"):
+    if hasattr(network, "template"):
         by_name = network.convert_weight_dict(dict(training.model.tensors))
         if training.model.config["tie_word_embeddings"]:  # the network has no such parameter
             by_name.pop("output_layer.weight", None)
@@ -68,12 +69,13 @@ def assert_fits(network: ms.nn.Cell, expected: dict[str, Entry], said: str) -> N
         assert found[name][:2] == entry[:2], f"the network of {said} has {name} {found[name][:2]}, not {entry[:2]}"
 
 
-def both_ways(directory: Path, family: str, seed: int, **more: object) -> dict[str, int]:
+def both_ways(directory: Path, family: str, seed: int, mode: int = 0, contrary: str = "",
+              **more: object) -> dict[str, int]:
     """Names, shapes and bytes, and a strict load into the network from a file and from a mount."""
-    training = Training(directory, hub.random_model(family, seed, **more), seed)
+    training = Training(directory, hub.random_model(family, seed, **more), seed, mode, contrary)
     network = training.network()
     expected = networks.entries(truth.parameters(training.model, training.settings))
-    said = f"{family} with {training.stated} of {training.model.config}"
+    said = f"{family} with {training.stated} in mode {mode} of {training.model.config}"
     ours = exported(training.hub, directory / "ours.safetensors", *training.words())
     assert_fits(network, expected, said)
     files.assert_equal(ours, expected, said)
@@ -93,6 +95,7 @@ def both_ways(directory: Path, family: str, seed: int, **more: object) -> dict[s
                 (file,) = (mountpoint / "merged").glob("*.safetensors")
                 networks.load(network, file)
         files.assert_equal(networks.weights(network), expected, f"{said}, loaded from {path.name}")
+    computes(training, network)
     return back(directory, training, said) | {f"{converter} equal": 1 for converter in theirs}
 
 
@@ -117,3 +120,32 @@ def back(directory: Path, training: Training, said: str) -> dict[str, int]:
     files.assert_equal({name: ours[name] for name in theirs}, theirs, f"get_hf_state_dict of {said}")
     assert set(ours) - set(theirs) == set(hub.aliases(training.model.config)), f"get_hf_state_dict of {said}: names"
     return {"get_hf_state_dict equal": 1}
+
+
+def silu(values: np.ndarray) -> np.ndarray:
+    return values / (1 + np.exp(-values))
+
+
+def computes(training: Training, network: ms.nn.Cell) -> None:
+    """That a PyNative network understands its joined tensors as the model its own: other networks need an
+    accelerator."""
+    config = training.model.config
+    for layer in range(config["num_hidden_layers"] if training.mode == 1 else 0):
+        inside = {name.split(f"layers.{layer}.")[-1]: tensor for name, tensor in training.model.tensors.items()
+                  if name.startswith(f"model.layers.{layer}.")}
+        given = np.random.default_rng(layer).standard_normal((3, 1, config["hidden_size"])).astype("f4")
+        block = network.model.decoder.layers[layer]
+        with networks.in_mode(1):
+            if "mlp.gate_proj.weight" in inside:
+                gate, up, down = (inside[f"mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
+                want = (silu(given @ gate.T) * (given @ up.T)) @ down.T
+                assert_near(block.mlp(ms.Tensor(given)), want, f"the MLP of layer {layer}")
+            if "self_attn.q_norm.weight" in inside:
+                attention = block.self_attention
+                attention.q_layernorm = attention.k_layernorm = None  # which the CPU does not have
+                for name, found in zip("qkv", attention.get_query_key_value_tensors(ms.Tensor(given))):
+                    assert_near(found, given @ inside[f"self_attn.{name}_proj.weight"].T, f"{name} of layer {layer}")
+
+
+def assert_near(found: ms.Tensor, want: np.ndarray, where: str) -> None:
+    assert np.allclose(found.asnumpy().reshape(want.shape), want, rtol=1e-3, atol=1e-3), f"{where} is another"

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import yaml
 from files import SAFETENSORS_TYPES, Entry
 from hub import Model, Tensors
 from mindformers import AutoModelForCausalLM, MindFormerConfig
-from mindformers.core.context.build_context import build_context
+from mindformers.core.context.build_context import build_context, set_context
 from truth import Settings
 
 assert absent
@@ -23,7 +25,7 @@ MAPS = {"qwen3": "mindformers-qwen3", "qwen3_moe": "mindformers-qwen3-moe", "tel
 KEYS = {"interleaved": "use_interleaved_weight_layout_mlp", "contiguous": "use_contiguous_weight_layout_attention",
         "joined": "mla_qkv_concat"}
 # What a training counts beside its weights.
-COUNTERS = (".mlp.router.fi_accu", ".mlp.router.expert_load")
+COUNTERS = (".mlp.router.fi_accu", ".mlp.router.expert_load", ".mlp.tokens_per_expert")
 RUN = {"use_legacy": False, "run_mode": "finetune", "use_parallel": False,
        "context": {"mode": 0, "device_target": "CPU"},
        "parallel": {"parallel_mode": "STAND_ALONE", "full_batch": True},
@@ -34,6 +36,15 @@ TYPES = {**dict.fromkeys(("params_dtype", "compute_dtype", "layernorm_compute_dt
 build_context({**RUN, "context": dict(RUN["context"])})
 
 
+@contextlib.contextmanager
+def in_mode(mode: int) -> Iterator[None]:
+    set_context(mode=mode)
+    try:
+        yield
+    finally:
+        set_context(mode=0)
+
+
 def applies(setting: str, family: str) -> bool:
     """Experts are never interleaved, and Qwen3-MoE has no layers without them."""
     return {"interleaved": family != "qwen3_moe", "joined": family in ("deepseek_v3", "telechat3_moe"),
@@ -41,16 +52,21 @@ def applies(setting: str, family: str) -> bool:
 
 
 class Training:
-    """A model, and settings of which the YAML file states some; the others have the defaults of the release."""
+    """A model, and settings of which the YAML file states some; the others have the defaults of the release.
+    PyNative networks (mode 1) have these defaults whatever the file states; only `contrary` states another."""
 
-    def __init__(self, directory: Path, model: Model, seed: int) -> None:
+    def __init__(self, directory: Path, model: Model, seed: int, mode: int = 0, contrary: str = "") -> None:
         rng = random.Random(seed)
-        self.model = model
+        self.model, self.mode = model, mode
         self.hub = directory / "hub"
         self.yaml = directory / "run.yaml"
         stated = {name: rng.choice((True, False, None)) for name in KEYS if applies(name, model.family)}
+        if mode == 1:
+            stated = {name: None if value is None else getattr(Settings(), name) for name, value in stated.items()}
         self.stated = {name: value for name, value in stated.items() if value is not None}
-        self.settings = Settings(**self.stated)
+        self.settings = Settings(**self.stated, pynative=mode == 1)
+        if contrary:
+            self.stated[contrary] = not getattr(self.settings, contrary)
         more: dict[str, Any] = {KEYS[name]: value for name, value in self.stated.items()}
         if "kv_lora_rank" in model.config:
             more["qk_layernorm"] = True
@@ -60,11 +76,13 @@ class Training:
         if model.config.get("tie_word_embeddings"):
             more["untie_embeddings_and_output_weights"] = False
         model.write(self.hub)
-        run = {**RUN, "pretrained_model_dir": str(self.hub), "model": {"model_config": {**TYPES, **more}}}
+        run = {**RUN, "pretrained_model_dir": str(self.hub), "model": {"model_config": {**TYPES, **more}},
+               "context": {**RUN["context"], "mode": mode}}
         self.yaml.write_text(yaml.safe_dump(run))
 
     def network(self) -> ms.nn.Cell:
-        return AutoModelForCausalLM.from_config(MindFormerConfig(str(self.yaml)))
+        with in_mode(self.mode):
+            return AutoModelForCausalLM.from_config(MindFormerConfig(str(self.yaml)))
 
     def words(self) -> list[str]:
         """For reshardfs: joined has no default."""

@@ -25,7 +25,7 @@ class Settings:
     interleaved: bool = True
     contiguous: bool = False
     joined: bool = True
-    deep: bool = False  # whether experts have a dimension of their own
+    pynative: bool = False  # context.mode: 1, where experts have a dimension of their own
 
 
 def parameters(model: Model, settings: Settings) -> Tensors:
@@ -85,9 +85,9 @@ def mlp(model: Model, settings: Settings, inside: Tensors) -> Tensors:
         return found
     found["router.weight"] = inside["mlp.gate.weight"]
     if "mlp.gate.e_score_correction_bias" in inside:
-        found["router.expert_bias"] = inside["mlp.gate.e_score_correction_bias"]
+        found["expert_bias" if settings.pynative else "router.expert_bias"] = inside["mlp.gate.e_score_correction_bias"]
     gate, up, down = (np.stack([inside[f"mlp.experts.{expert}.{name}_proj.weight"].T
                                 for expert in range(hub.experts(model.config))]) for name in ("gate", "up", "down"))
     for name, tensor in (("weight1", np.concatenate([gate, up], 2)), ("weight2", down)):
-        found[f"experts.{name}"] = tensor if settings.deep else tensor.reshape(-1, tensor.shape[2])
+        found[f"experts.{name}"] = tensor if settings.pynative else tensor.reshape(-1, tensor.shape[2])
     return found
