@@ -5,41 +5,61 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from jobs import Form, Job
 
 FAMILIES = ("qwen3", "qwen3_moe", "deepseek_v3", "telechat3", "telechat3_moe")
 PYNATIVE = ("qwen3", "deepseek_v3")
-# What a YAML can state and PyNative networks do not obey, and what then fails.
-CONTRARY = (("qwen3", "interleaved", "mlp.linear_fc1.weight has other bytes"),
-            ("qwen3", "contiguous", "self_attention.linear_qkv.weight has other bytes"),
-            ("deepseek_v3", "joined", "linear_kv_down_proj.weight"))
+# What a YAML file can state and PyNative networks do not obey, a config.json with which this is seen, and what
+# then fails.
+CONTRARY = (("qwen3", "interleaved", {}, "mlp.linear_fc1.weight has other bytes"),
+            ("qwen3", "contiguous", {"num_attention_heads": 4, "num_key_value_heads": 2},
+             "self_attention.linear_qkv.weight has other bytes"),
+            ("deepseek_v3", "joined", {}, "linear_kv_down_proj.weight"))
 
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
     yield from models(form)
+    yield from known(form)
     yield from checkpoint2(form)
 
 
 def models(form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed)
-    for _ in range(max(1, form.pairs // 8)):
+
+    def job(name: str, function: str, **arguments: Any) -> Job:
+        seed = rng.randrange(1 << 30)
+        return Job(f"{name} {seed}", function, {"seed": seed, **arguments})
+
+    for family in FAMILIES:
+        yield job(f"unstated settings of {family}", "models.unstated", family=family)
+    for _ in range(max(1, form.pairs // 12)):
         for family in FAMILIES:
-            seed = rng.randrange(1 << 30)
-            yield Job(f"{family} {seed}", "models.both_ways", {"family": family, "seed": seed})
-            if family in PYNATIVE:
-                yield Job(f"PyNative {family} {seed}", "models.both_ways",
-                          {"family": family, "seed": seed, "mode": 1})
-    for family, setting, symptom in CONTRARY:
-        yield Job(f"PyNative {family} with another {setting} in the YAML", "models.both_ways",
-                  {"family": family, "seed": form.seed, "mode": 1, "contrary": setting, "num_hidden_layers": 2,
-                   **({"first_k_dense_replace": 1} if family == "deepseek_v3" else {"num_key_value_heads": 2,
-                                                                                 "num_attention_heads": 4})},
-                  known="PyNative networks ignore the setting, and reshardfs does not", symptom=symptom)
+            yield job(family, "models.both_ways", family=family)
+        for family in PYNATIVE:
+            yield job(f"PyNative {family}", "models.both_ways", family=family, mode=1)
+        yield job("PyNative deepseek_v4", "deepseek_v4.both_ways", constants=False)
+        for family in ("llama", "qwen2"):
+            for joined in (False, True):
+                yield job(f"legacy {family}{' with qkv_concat' if joined else ''}", "legacy.both_ways", family=family,
+                          joined=joined)
+
+
+def known(form: Form) -> Iterator[Job]:
+    """What reshardfs does otherwise."""
     yield Job("telechat3 with tied embeddings", "models.both_ways",
               {"family": "telechat3", "seed": form.seed, "tie_word_embeddings": True},
               known="its network has output_layer.weight, which reshardfs leaves out",
               symptom="has other names: {'output_layer.weight'}")
+    yield Job("PyNative deepseek_v4 with its constants", "deepseek_v4.both_ways",
+              {"seed": form.seed, "constants": True},
+              known="reshardfs refuses constants that its network has and no model",
+              symptom="_hc.rms_weight: no rule uses it")
+    for family, setting, config, symptom in CONTRARY:
+        yield Job(f"PyNative {family} with another {setting} in its YAML file", "models.both_ways",
+                  {"family": family, "seed": form.seed, "mode": 1, "contrary": setting, **config},
+                  known="PyNative networks do not obey the setting, and reshardfs does", symptom=symptom)
 
 
 def checkpoint2(form: Form) -> Iterator[Job]:

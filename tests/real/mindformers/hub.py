@@ -17,7 +17,8 @@ Config = dict[str, Any]
 Tensors = dict[str, np.ndarray]
 LATENT = ("deepseek_v3", "telechat3_moe")
 ARCHITECTURES = {"qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "telechat3": "TeleChat3ForCausalLM",
-                 "deepseek_v3": "DeepseekV3ForCausalLM", "telechat3_moe": "TeleChat3MoeForCausalLM"}
+                 "deepseek_v3": "DeepseekV3ForCausalLM", "telechat3_moe": "TeleChat3MoeForCausalLM",
+                 "llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 
 
 @dataclass
@@ -56,6 +57,8 @@ def random_config(family: str, rng: random.Random) -> Config:
             "num_nextn_predict_layers": rng.randint(0, 1), "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2,
             "moe_intermediate_size": 8 * rng.randint(1, 3), "routed_scaling_factor": 2.5, "norm_topk_prob": True,
         }
+    elif family in ("llama", "qwen2"):
+        config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
     else:
         config["head_dim"] = rng.choice((8, 16))
     if family == "qwen3_moe":
@@ -132,6 +135,9 @@ def shapes(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"{start}.post_attention_layernorm.weight", (hidden,)
         for name, shape in attention(config):
             yield f"{start}.self_attn.{name}.weight", shape
+        if config["model_type"] == "qwen2":
+            for name, shape in list(attention(config))[:3]:
+                yield f"{start}.self_attn.{name}.bias", shape[:1]
         for name, shape in mlp(config, layer):
             yield f"{start}.{name}", shape
         if layer >= config["num_hidden_layers"]:

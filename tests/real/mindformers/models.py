@@ -15,7 +15,7 @@ from files import Entry
 from hub import Tensors
 from mindformers.checkpoint import checkpoint
 from networks import Training
-from product import mounted, reshardfs
+from product import Refused, mounted, reshardfs
 
 
 def exported(source: Path, target: Path, *words: str) -> dict[str, Entry]:
@@ -149,3 +149,25 @@ def computes(training: Training, network: ms.nn.Cell) -> None:
 
 def assert_near(found: ms.Tensor, want: np.ndarray, where: str) -> None:
     assert np.allclose(found.asnumpy().reshape(want.shape), want, rtol=1e-3, atol=1e-3), f"{where} is another"
+
+
+def unstated(directory: Path, family: str, seed: int) -> None:
+    """What neither the YAML nor a release states, reshardfs asks for by its names."""
+    training = Training(directory, hub.random_model(family, seed), seed)
+    training.yaml.write_text("context:\n  mode: 0\n")
+    words = training.words()[:6]
+    needed = [setting for setting in networks.KEYS if networks.applies(setting, family)]
+
+    def export(*settings: str) -> None:
+        stated = [word for setting in settings for word in ("--map-var", f"{setting}=1")]
+        reshardfs("export", training.hub, directory / "out.safetensors", *words, *stated)
+
+    export(*needed)
+    for setting in needed:
+        try:
+            export(*(other for other in needed if other != setting))
+        except Refused as refusal:
+            for text in (f"--map-var {setting}=0 or {setting}=1", "--training-config", networks.KEYS[setting]):
+                assert text in str(refusal), f"{text} is not in {refusal}"
+        else:
+            raise AssertionError(f"{family} without {setting} is not refused")

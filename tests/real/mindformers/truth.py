@@ -59,13 +59,15 @@ def attention(model: Model, settings: Settings, inside: Tensors) -> Tensors:
         both = np.concatenate([matrices.pop("q_a_proj"), matrices.pop("kv_a_proj_with_mqa")])
         return {"linear_qkv": both, **{JOINED[name]: tensor for name, tensor in matrices.items()}}
     parts = [matrices.pop(f"{name}_proj") for name in "qkv"]
-    if settings.contiguous:
-        both = np.concatenate(parts)
-    else:
-        groups = model.config["num_key_value_heads"]
-        both = np.concatenate([part for group in range(groups)
-                               for part in (np.split(tensor, groups)[group] for tensor in parts)])
+    both = np.concatenate(parts) if settings.contiguous else by_groups(model, parts)
     return {"linear_qkv": both, **{GROUPED[name]: tensor for name, tensor in matrices.items()}}
+
+
+def by_groups(model: Model, parts: list[np.ndarray]) -> np.ndarray:
+    """Queries, keys and values of a group beside each other."""
+    groups = model.config["num_key_value_heads"]
+    cut = [np.split(tensor, groups) for tensor in parts]
+    return np.concatenate([tensor[group] for group in range(groups) for tensor in cut])
 
 
 def gate_and_up(settings: Settings, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
@@ -86,8 +88,9 @@ def mlp(model: Model, settings: Settings, inside: Tensors) -> Tensors:
     found["router.weight"] = inside["mlp.gate.weight"]
     if "mlp.gate.e_score_correction_bias" in inside:
         found["expert_bias" if settings.pynative else "router.expert_bias"] = inside["mlp.gate.e_score_correction_bias"]
-    gate, up, down = (np.stack([inside[f"mlp.experts.{expert}.{name}_proj.weight"].T
-                                for expert in range(hub.experts(model.config))]) for name in ("gate", "up", "down"))
+    experts = range(hub.experts(model.config))
+    gate, up, down = (np.stack([inside[f"mlp.experts.{expert}.{name}_proj.weight"].T for expert in experts])
+                      for name in ("gate", "up", "down"))
     for name, tensor in (("weight1", np.concatenate([gate, up], 2)), ("weight2", down)):
         found[f"experts.{name}"] = tensor if settings.pynative else tensor.reshape(-1, tensor.shape[2])
     return found
