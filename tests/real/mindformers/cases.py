@@ -34,7 +34,7 @@ def models(form: Form) -> Iterator[Job]:
 
     for family in FAMILIES:
         yield job(f"unstated settings of {family}", "models.unstated", family=family)
-    for _ in range(max(1, form.pairs // 12)):
+    for _ in range(max(1, form.pairs // 16)):
         for family in FAMILIES:
             yield job(family, "models.both_ways", family=family)
         for family in PYNATIVE:
@@ -65,10 +65,11 @@ def known(form: Form) -> Iterator[Job]:
 def checkpoint2(form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed + 1)
     for _ in range(max(1, form.pairs // 40)):
-        for family in FAMILIES:
-            for what in ("one_process", "load_iteration"):
-                seed = rng.randrange(1 << 30)
-                yield Job(f"Checkpoint 2.0 {what} {family} {seed}", f"checkpoint2.{what}",
-                          {"family": family, "seed": seed})
+        for what in ("one_process", "load_iteration"):
+            for mode, families in ((0, FAMILIES), (1, PYNATIVE)):
+                for family in families:
+                    seed = rng.randrange(1 << 30)
+                    name = f"Checkpoint 2.0 {what} {'PyNative ' if mode else ''}{family} {seed}"
+                    yield Job(name, f"checkpoint2.{what}", {"family": family, "seed": seed, "mode": mode})
         seed = rng.randrange(1 << 30)
         yield Job(f"Checkpoint 2.0 two_ranks {seed}", "checkpoint2.two_ranks", {"seed": seed})

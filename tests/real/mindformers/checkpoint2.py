@@ -51,7 +51,8 @@ class Run:
     def __init__(self, training: Training) -> None:
         self.training = training
         self.network = training.network()
-        self.optimizer = AdamW(self.network.trainable_params(), learning_rate=1e-3)
+        with networks.in_mode(training.mode):
+            self.optimizer = AdamW(self.network.trainable_params(), learning_rate=1e-3)
 
     def step(self, seed: int) -> None:
         """Other values, as a step of training makes them; the weights are those of the model in step 0."""
@@ -66,8 +67,13 @@ class Run:
 
     def save(self, number: int, directory: Path, optimizer: bool = True) -> None:
         said = CommonInfo(epoch_num=1, step_num=number, global_step=number, loss_scale=1.0, global_batch_size=8)
-        save_checkpoint(number, self.network, self.optimizer if optimizer else None, common_info=said, keep_max_num=5,
-                        user_prefix="net", save_checkpoint_path=str(directory))
+        with networks.in_mode(self.training.mode):
+            save_checkpoint(number, self.network, self.optimizer if optimizer else None, common_info=said,
+                            keep_max_num=5, user_prefix="net", save_checkpoint_path=str(directory))
+
+    def load(self, path: Path, optimizer: bool = True) -> None:
+        with networks.in_mode(self.training.mode):
+            load_checkpoint(str(path), self.network, self.optimizer if optimizer else None)
 
     def weights(self) -> dict[str, Entry]:
         """With counters, which it saves."""
@@ -78,9 +84,9 @@ class Run:
                 if name not in self.network.parameters_dict()}
 
 
-def saved(directory: Path, family: str, seed: int) -> tuple[Training, dict[int, dict[str, Entry]]]:
+def saved(directory: Path, family: str, seed: int, mode: int) -> tuple[Training, dict[int, dict[str, Entry]]]:
     """Steps 0, 3 and 6 in `checkpoint`, with their tensors."""
-    training = Training(directory, hub.random_model(family, seed), seed)
+    training = Training(directory, hub.random_model(family, seed), seed, mode)
     run = Run(training)
     steps = {}
     for number in (0, 3, 6):
@@ -90,9 +96,9 @@ def saved(directory: Path, family: str, seed: int) -> tuple[Training, dict[int, 
     return training, steps
 
 
-def one_process(directory: Path, family: str, seed: int) -> None:
+def one_process(directory: Path, family: str, seed: int, mode: int = 0) -> None:
     """All steps, and step 0 for Hugging Face."""
-    training, steps = saved(directory, family, seed)
+    training, steps = saved(directory, family, seed, mode)
     source = directory / "checkpoint"
     for number, tensors in steps.items():
         found = exported(source, directory / f"{number}.safetensors", "--step", str(number))
@@ -102,32 +108,33 @@ def one_process(directory: Path, family: str, seed: int) -> None:
     files.assert_equal(found, networks.entries(training.model.with_aliases()), "step 0 for Hugging Face")
 
 
-def load_iteration(directory: Path, family: str, seed: int) -> None:
+def load_iteration(directory: Path, family: str, seed: int, mode: int = 0) -> None:
     """The view iteration of what MindFormers saved, with the optimizer, and of a model of Hugging Face, as one rank
     and as two, both of which one process loads."""
-    training, steps = saved(directory, family, seed)
+    training, steps = saved(directory, family, seed, mode)
     expected = networks.entries(truth.parameters(training.model, training.settings))
     (directory / "rules.toml").write_text(RULES)
-    for cut in ([], ["--dst-strategy", str(directory / "rules.toml")]):
-        for release in ("2.0", "2.1"):
-            words = [*cut, "--views", "iteration", "--iteration-release", release]
-            name = f"{'two' if cut else 'one'}-{release}"
-            with mounted(directory / "checkpoint", directory / name, *words) as place:
-                run = Run(training)
-                load_checkpoint(str(place / "iteration"), run.network, run.optimizer)
-                files.assert_equal({**run.weights(), **run.states()}, steps[6], f"loaded from {name}")
-                assert_spelled(place / "iteration", release, bool(cut))
-            with mounted(training.hub, directory / f"hub-{name}", *training.words(), *words) as place:
-                run = Run(training)
-                load_checkpoint(str(place / "iteration"), run.network)
-                files.assert_equal(networks.weights(run.network), expected, f"the model loaded from {name}")
-                assert_spelled(place / "iteration", release, bool(cut))
+    for ranks, release in ((1, "2.1"), (2, "2.0"), (2, "2.1")):
+        words = ["--views", "iteration", "--iteration-release", release]
+        if ranks == 2:
+            words += ["--dst-strategy", str(directory / "rules.toml")]
+        name = f"{ranks}-{release}"
+        with mounted(directory / "checkpoint", directory / name, *words) as place:
+            run = Run(training)
+            run.load(place / "iteration")
+            files.assert_equal({**run.weights(), **run.states()}, steps[6], f"loaded from {name}")
+            assert_spelled(place / "iteration", release, ranks)
+        with mounted(training.hub, directory / f"hub-{name}", *training.words(), *words) as place:
+            run = Run(training)
+            run.load(place / "iteration", optimizer=False)
+            files.assert_equal(networks.weights(run.network), expected, f"the model loaded from {name}")
+            assert_spelled(place / "iteration", release, ranks)
 
 
-def assert_spelled(iteration: Path, release: str, several: bool) -> None:
+def assert_spelled(iteration: Path, release: str, ranks: int) -> None:
     """Several ranks have a metadata.json, which is compact since 2.1."""
     found = [path.read_bytes() for path in iteration.rglob("metadata.json")]
-    assert len(found) == int(several), f"{len(found)} metadata.json"
+    assert len(found) == int(ranks > 1), f"{len(found)} metadata.json"
     for data in found:
         form = {"separators": (",", ":")} if release == "2.1" else {"indent": 4}
         assert data == json.dumps(json.loads(data), **form).encode(), f"metadata.json of {release}: {data[:200]}"

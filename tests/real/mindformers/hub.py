@@ -50,7 +50,7 @@ def random_config(family: str, rng: random.Random) -> Config:
     experts = rng.choice((2, 4, 6))
     if family in LATENT:
         config |= {
-            "num_key_value_heads": config["num_attention_heads"], "q_lora_rank": 4 * rng.randint(1, 6),
+            "num_key_value_heads": config["num_attention_heads"], "q_lora_rank": rng.choice((None, 8, 12, 20)),
             "kv_lora_rank": 4 * rng.randint(1, 4), "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
             "v_head_dim": rng.choice((4, 6, 8)), "n_routed_experts": experts, "n_shared_experts": rng.randint(1, 2),
             "first_k_dense_replace": rng.randint(0, config["num_hidden_layers"] - 1),
@@ -85,9 +85,12 @@ def attention(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
     if "kv_lora_rank" in config:
         nope, rope, values = (config[name] for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
         queries, latent = config["q_lora_rank"], config["kv_lora_rank"]
-        yield "q_a_proj", (queries, hidden)
-        yield "q_a_layernorm", (queries,)
-        yield "q_b_proj", (heads * (nope + rope), queries)
+        if queries is None:
+            yield "q_proj", (heads * (nope + rope), hidden)
+        else:
+            yield "q_a_proj", (queries, hidden)
+            yield "q_a_layernorm", (queries,)
+            yield "q_b_proj", (heads * (nope + rope), queries)
         yield "kv_a_proj_with_mqa", (latent + rope, hidden)
         yield "kv_a_layernorm", (latent,)
         yield "kv_b_proj", (heads * (nope + values), latent)

@@ -10,9 +10,9 @@ import hub
 import numpy as np
 from hub import Model, Tensors
 
-SPLIT = {"q_a_proj": "linear_q_down_proj", "q_b_proj": "linear_q_up_proj", "q_a_layernorm": "q_layernorm",
-         "kv_a_proj_with_mqa": "linear_kv_down_proj", "kv_b_proj": "linear_kv_up_proj",
-         "kv_a_layernorm": "kv_layernorm", "o_proj": "linear_proj"}
+SPLIT = {"q_proj": "linear_q_proj", "q_a_proj": "linear_q_down_proj", "q_b_proj": "linear_q_up_proj",
+         "q_a_layernorm": "q_layernorm", "kv_a_proj_with_mqa": "linear_kv_down_proj",
+         "kv_b_proj": "linear_kv_up_proj", "kv_a_layernorm": "kv_layernorm", "o_proj": "linear_proj"}
 JOINED = {"q_b_proj": "linear_qb", "q_a_layernorm": "q_layernorm", "kv_b_proj": "linear_kvb",
           "kv_a_layernorm": "k_layernorm", "o_proj": "linear_proj"}
 GROUPED = {"o_proj": "linear_proj", "q_norm": "q_layernorm", "k_norm": "k_layernorm"}
@@ -56,7 +56,8 @@ def attention(model: Model, settings: Settings, inside: Tensors) -> Tensors:
     if model.family in hub.LATENT:
         if not settings.joined:
             return {SPLIT[name]: tensor for name, tensor in matrices.items()}
-        both = np.concatenate([matrices.pop("q_a_proj"), matrices.pop("kv_a_proj_with_mqa")])
+        queries = matrices.pop("q_a_proj" if "q_a_proj" in matrices else "q_proj")
+        both = np.concatenate([queries, matrices.pop("kv_a_proj_with_mqa")])
         return {"linear_qkv": both, **{JOINED[name]: tensor for name, tensor in matrices.items()}}
     parts = [matrices.pop(f"{name}_proj") for name in "qkv"]
     both = np.concatenate(parts) if settings.contiguous else by_groups(model, parts)
@@ -87,7 +88,8 @@ def mlp(model: Model, settings: Settings, inside: Tensors) -> Tensors:
         return found
     found["router.weight"] = inside["mlp.gate.weight"]
     if "mlp.gate.e_score_correction_bias" in inside:
-        found["expert_bias" if settings.pynative else "router.expert_bias"] = inside["mlp.gate.e_score_correction_bias"]
+        place = "expert_bias" if settings.pynative else "router.expert_bias"
+        found[place] = inside["mlp.gate.e_score_correction_bias"]
     experts = range(hub.experts(model.config))
     gate, up, down = (np.stack([inside[f"mlp.experts.{expert}.{name}_proj.weight"].T for expert in experts])
                       for name in ("gate", "up", "down"))
