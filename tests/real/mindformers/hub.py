@@ -38,7 +38,7 @@ class Model:
 
 def random_config(family: str, rng: random.Random) -> Config:
     groups = rng.choice((1, 2, 4))
-    config = {
+    config: Config = {
         "architectures": [ARCHITECTURES[family]], "model_type": family, "dtype": "float32", "hidden_act": "silu",
         "vocab_size": 8 * rng.randint(3, 9), "hidden_size": 24 * rng.randint(1, 2),
         "intermediate_size": 8 * rng.randint(2, 6), "num_hidden_layers": rng.randint(1, 3),
@@ -73,7 +73,7 @@ def layers(config: Config) -> range:
 
 
 def experts(config: Config) -> int:
-    return config.get("n_routed_experts") or config.get("num_experts", 0)
+    return int(config.get("n_routed_experts", config.get("num_experts", 0)))
 
 
 def is_dense(config: Config, layer: int) -> bool:
