@@ -61,9 +61,26 @@ std::vector<std::pair<Release, std::int64_t>> read_releases(const toml::node& no
   return releases;
 }
 
+/// A number, or { variable = number }.
+std::map<std::string, std::int64_t> read_fixed(const toml::node& node) {
+  if (const auto number = node.value_exact<std::int64_t>()) return {{"", *number}};
+  std::map<std::string, std::int64_t> fixed;
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      const auto number = value.value_exact<std::int64_t>();
+      if (!number) fail_at_setting(key, "'fixed' has something else than numbers");
+      fixed[setting_text(key)] = *number;
+    }
+  }
+  if (fixed.empty())
+    fail_at_line(line_of(node), "'fixed' is neither a number nor { variable = number }");
+  return fixed;
+}
+
 Setting read_setting(const std::string& name, const toml::table& source) {
-  const TomlTable table(source, "[settings." + name + "]",
-                        {"keys", "readings", "framework", "releases", "shown_by", "otherwise"});
+  const TomlTable table(
+      source, "[settings." + name + "]",
+      {"keys", "readings", "framework", "releases", "shown_by", "fixed", "otherwise"});
   Setting setting;
   if (table.find("keys") != nullptr) setting.keys = read_map_texts("keys", table.at("keys"));
   if (const toml::node* node = table.find("readings")) setting.readings = read_readings(*node);
@@ -83,6 +100,7 @@ Setting read_setting(const std::string& name, const toml::table& source) {
       (side == "from" ? setting.is_shown_by_from : setting.is_shown_by_to) = true;
     }
   }
+  if (const toml::node* node = table.find("fixed")) setting.fixed = read_fixed(*node);
   if (const toml::node* node = table.find("otherwise")) {
     setting.otherwise = std::make_shared<const Expression>(
         read_expression("otherwise", *node, ExpressionKind::kCondition));

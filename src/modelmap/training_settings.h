@@ -43,6 +43,9 @@ struct Setting {
   /// counts that is stated.
   bool is_shown_by_from = false;
   bool is_shown_by_to = false;
+  /// What it is where a variable is stated to be other than 0, or by the empty name always:
+  /// whatever its own keys say.
+  std::map<std::string, std::int64_t> fixed{};
   /// What it is where nothing states it; perhaps none.
   std::shared_ptr<const Expression> otherwise{};
 

@@ -162,10 +162,14 @@ std::set<std::string> Variables::with_dependencies(const std::vector<std::string
         pending.insert(pending.end(), expression.names().begin(), expression.names().end());
       }
     }
-    if (const auto setting = settings.find(name);
-        setting != settings.end() && setting->second.otherwise) {
-      const auto& more = setting->second.otherwise->names();
-      pending.insert(pending.end(), more.begin(), more.end());
+    if (const auto setting = settings.find(name); setting != settings.end()) {
+      for (const auto& [by, number] : setting->second.fixed) {
+        if (!by.empty()) pending.push_back(by);
+      }
+      if (setting->second.otherwise) {
+        const auto& more = setting->second.otherwise->names();
+        pending.insert(pending.end(), more.begin(), more.end());
+      }
     }
     const KnownName* known = known_name(name);
     if (known != nullptr && !known->absent.empty()) {
@@ -388,7 +392,26 @@ Known<std::int64_t> Scope::from_release(const std::string& name, const Setting& 
 }
 
 /// The training's own file and config.json come before the default of its release.
+Known<std::int64_t> Scope::stated(const std::string& name) const {
+  if (const auto given = variables_.given.find(name); given != variables_.given.end()) {
+    return Value::stated(given->second, "--map-var " + name + "=" + std::to_string(given->second));
+  }
+  const auto setting = variables_.settings.find(name);
+  if (setting == variables_.settings.end()) return {};
+  for (const std::string& key : setting->second.keys) {
+    if (const Value value = variables_.training.find(key)) return value;
+  }
+  return {};
+}
+
 Scope::Found Scope::from_setting(const std::string& name, const Setting& setting) const {
+  for (const auto& [by, number] : setting.fixed) {
+    if (by.empty()) return {Value::stated(number, "it is so in every network of the map"), {}};
+    const Value value = stated(by);
+    if (value && *value != 0) {
+      return {Value::stated(number, value.origin() + " is " + std::to_string(*value)), {}};
+    }
+  }
   std::vector<Value> stated;
   std::vector<std::string> keys = setting.keys;
   keys.push_back(name);

@@ -132,6 +132,8 @@ class Scope {
   Found from_config(const std::string& name) const;
   Found from_keys(const std::string& name) const;
   Found from_setting(const std::string& name, const Setting& setting) const;
+  /// What the user or the training's file states, whatever the source shows.
+  Known<std::int64_t> stated(const std::string& name) const;
   /// The default of the release that is stated, or that the training's file proves.
   Known<std::int64_t> from_release(const std::string& name, const Setting& setting) const;
   Found from_parts(const std::string& name) const;

@@ -190,6 +190,37 @@ class Experts(GoldenTest):
         same(self, self.to_hub(self.written(got), *case.words()), tensors(case.hub))
 
 
+class PyNative(GoldenTest):
+    """Its networks obey no setting of layouts."""
+
+    CONTRARY = ("use_interleaved_weight_layout_mlp: False", "use_contiguous_weight_layout_attention: True",
+                "mla_qkv_concat: False")
+
+    def test_settings_that_are_stated(self) -> None:
+        for name in ("qwen3", "deepseek_v3_joined"):
+            case = Case(name)
+            words = [*case.map, "--model-config", str(case.model / "config.json")]
+            want = self.to_mindformers(case.hub, *words, *self.yaml("context: {mode: 1}\n"))
+            for text in self.CONTRARY:
+                with self.subTest(name, text=text):
+                    contrary = f"context:\n  mode: 1\nmodel:\n  model_config:\n    {text}\n"
+                    same(self, self.to_mindformers(case.hub, *words, *self.yaml(contrary)), want)
+                    same(self, self.to_mindformers(case.hub, *words, *self.yaml(contrary.replace("mode: 1", "mode: 0")),
+                                                   "--map-var", "pynative=1"), want)
+        self.assertIn("decoder.layers.0.self_attention.linear_qkv.weight", want)
+        same(self, {name: tensor for name, tensor in want.items() if "linear_fc1" in name and "experts" not in name},
+             {name: tensor for name, tensor in self.to_mindformers(
+                 case.hub, *words, "--map-var", "interleaved=1", "--map-var", "joined=1", "--map-var", "pynative=1").items()
+              if "linear_fc1" in name and "experts" not in name})
+
+    def test_constants_of_a_network(self) -> None:
+        case = Case("deepseek_v4")
+        ones = ("F32", np.ones(4, "<f4"))
+        more = {f"decoder.layers.0.{name}": ones
+                for name in ("self_attention.q_rms_gamma", "attn_hc.rms_weight", "ffn_hc.rms_weight")}
+        same(self, self.to_hub(self.written(case.trained() | more), *case.words()), tensors(case.hub))
+
+
 class JoinedAttention(GoldenTest):
     def setUp(self) -> None:
         super().setUp()

@@ -226,7 +226,7 @@ class UniversalReader {
     part.file = open_file(path, tree_);
     part.tensor = read_archive(*part.file, [&](const TorchArchive& archive) {
       const PickleTree& tree = archive.tree();
-      part.is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")).value_or(false);
+      part.is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")) == true;
       const PickleValue value = tree.find(tree.root(), "param");
       if (archive.is_tensor(value)) return archive.tensor(value);
       if (archive.is_tensor(tree.root())) {

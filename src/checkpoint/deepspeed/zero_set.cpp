@@ -47,8 +47,9 @@ void require_pipeline(const fs::path& directory, const ZeroStep& step,
   const std::string& file = step.parts.rbegin()->second.model.empty()
                                 ? step.parts.rbegin()->second.optimizer.begin()->second
                                 : step.parts.rbegin()->second.model.begin()->second;
-  const bool has_one = model.model_world.value_or(parts) == 1 && parts == 1 && step.layers.empty();
-  if (has_one && model.tensor_world.value_or(1) == 1) return;
+  const auto is_one = [](std::optional<std::int64_t> ranks) { return !ranks || *ranks == 1; };
+  const bool is_plain = parts == 1 && step.layers.empty() && is_one(model.model_world);
+  if (is_plain && is_one(model.tensor_world)) return;
   // Before 0.19, files of layers alone tell a pipeline; with tensor parallelism, each has several.
   const std::int64_t tensor_world =
       model.tensor_world.value_or(step.layers.empty() ? model.model_world.value_or(parts) : 1);
