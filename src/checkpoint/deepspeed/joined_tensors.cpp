@@ -2,7 +2,6 @@
 #include "checkpoint/deepspeed/joined_tensors.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "checkpoint/shaped_catalogue.h"
@@ -25,7 +24,7 @@ std::uint64_t JoinedTensors::add(std::shared_ptr<const JoinedPlaces> places) {
 
 void JoinedTensors::add_tensor(std::string name, DType dtype, const Shape& shape,
                                std::uint64_t begin) {
-  names_.insert(name);
+  shapes_.emplace(name, shape);
   TensorEntry& entry = entries_.emplace_back();
   entry.name = std::move(name);
   entry.dtype = dtype;
@@ -49,15 +48,13 @@ bool JoinedTensors::add_alias(std::string alias, const std::string& name) {
                                   [&](const TensorEntry& entry) { return entry.name == name; });
   if (found == entries_.end()) return false;
   TensorEntry entry = *found;
-  names_.insert(alias);
+  shapes_.emplace(alias, entry.shape);
   entry.name = std::move(alias);
   entries_.push_back(std::move(entry));
   return true;
 }
 
 Discovery JoinedTensors::finish(const std::filesystem::path& path) && {
-  std::unordered_map<std::string, Shape> shapes;
-  for (const TensorEntry& entry : entries_) shapes.emplace(entry.name, entry.shape);
   auto index = std::make_shared<const FileIndex>(std::move(entries_));
   auto source = std::make_shared<const JoinedSource>(directory_, files_, places_);
   Discovery out;
@@ -66,7 +63,7 @@ Discovery JoinedTensors::finish(const std::filesystem::path& path) && {
   file.content =
       std::make_shared<const SavedContent>(std::move(index), std::move(source), std::move(files_));
   out.catalogue =
-      std::make_shared<const ShapedCatalogue>(1, std::move(shapes), std::move(refused_));
+      std::make_shared<const ShapedCatalogue>(1, std::move(shapes_), std::move(refused_));
   return out;
 }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "reshardfs/dtype.h"
@@ -34,7 +34,7 @@ class JoinedTensors {
   /// A tensor that is in one file. If it is not in C order there, it is listed as one that cannot
   /// be shown.
   void add_whole(const TorchTensor& tensor, std::size_t file);
-  bool has(const std::string& name) const { return names_.contains(name); }
+  bool has(const std::string& name) const { return shapes_.contains(name); }
   /// @return false if there is no tensor of that name.
   bool add_alias(std::string alias, const std::string& name);
 
@@ -47,7 +47,7 @@ class JoinedTensors {
   std::vector<ByteSourcePtr> files_;
   std::shared_ptr<PlacesList> places_ = std::make_shared<PlacesList>();
   std::vector<TensorEntry> entries_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, Shape> shapes_;
   std::vector<RefusedTensor> refused_;
 };
 
