@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <unordered_map>
+
+#include <google/protobuf/io/coded_stream.h>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
@@ -45,9 +50,8 @@ void fill_layout(proto::ParallelLayouts& message, const Layout& layout) {
   message.set_opt_weight_shard_size(layout.optimizer_shard_size);
 }
 
-}  // namespace
-
-std::string to_protobuf(const Strategy& strategy) {
+/// All but the layouts.
+proto::ParallelStrategyMap head_of(const Strategy& strategy) {
   proto::ParallelStrategyMap map;
   map.set_current_stage(1);
   for (const OperatorStrategy& op : operators_to_write(strategy)) {
@@ -58,6 +62,23 @@ std::string to_protobuf(const Strategy& strategy) {
       fill(*item.mutable_parallel_strategys()->add_parallel_strategy(), cut);
     }
   }
+  return map;
+}
+
+[[noreturn]] void refuse_size() {
+  throw Error(ErrorKind::kUnsupported, "the strategy is too large for a protobuf file");
+}
+
+/// A field of so many bytes, of a number that takes one byte.
+std::uint64_t field_bytes(std::uint64_t bytes) {
+  using google::protobuf::io::CodedOutputStream;
+  return 1 + CodedOutputStream::VarintSize64(bytes) + bytes;
+}
+
+}  // namespace
+
+std::string to_protobuf(const Strategy& strategy) {
+  proto::ParallelStrategyMap map = head_of(strategy);
   for (std::int64_t index = 0; index < strategy.stage_count(); ++index) {
     for (const auto& [name, layout] : strategy.stage(index)) {
       proto::ParallelLayoutItem& item = *map.add_parallel_layout_item();
@@ -66,10 +87,27 @@ std::string to_protobuf(const Strategy& strategy) {
     }
   }
   std::string bytes;
-  if (!map.SerializeToString(&bytes)) {
-    throw Error(ErrorKind::kUnsupported, "the strategy is too large for a protobuf file");
-  }
+  if (!map.SerializeToString(&bytes)) refuse_size();
   return bytes;
+}
+
+std::uint64_t protobuf_bytes(const Strategy& strategy) {
+  std::uint64_t total = head_of(strategy).ByteSizeLong();
+  std::unordered_map<const Layout*, std::uint64_t> sizes;  // parameters share them
+  for (std::int64_t index = 0; index < strategy.stage_count(); ++index) {
+    for (const auto& [name, layout] : strategy.stage(index)) {
+      const auto [size, is_new] = sizes.emplace(&layout, 0);
+      if (is_new) {
+        proto::ParallelLayouts message;
+        fill_layout(message, mindspore_layout(layout, name));
+        size->second = field_bytes(message.ByteSizeLong());
+      }
+      const std::uint64_t name_bytes = name_to_write(strategy, index, name).size();
+      total += field_bytes(field_bytes(name_bytes) + size->second);
+    }
+  }
+  if (total > std::numeric_limits<std::int32_t>::max()) refuse_size();
+  return total;
 }
 
 }  // namespace reshardfs

@@ -39,4 +39,8 @@ std::int64_t stage_of_operators(const RawStrategy& raw);
 /// @throws Error as to_json().
 std::uint64_t json_bytes(const Strategy& strategy);
 
+/// The size of to_protobuf(), likewise.
+/// @throws Error as to_protobuf().
+std::uint64_t protobuf_bytes(const Strategy& strategy);
+
 }  // namespace reshardfs

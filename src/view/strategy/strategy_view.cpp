@@ -78,15 +78,15 @@ void add(const std::string& stem, const Strategy* strategy, const char* without,
   };
   files.push_back({stem + ".txt", made(as_text, text_bytes(*strategy))});
   const auto add_form = [&](const std::string& extension, std::string (*make)(const Strategy&),
-                            const auto& bytes) {
+                            std::uint64_t (*bytes)(const Strategy&)) {
     try {
-      files.push_back({stem + extension, made(make, bytes())});
+      files.push_back({stem + extension, made(make, bytes(*strategy))});
     } catch (const Error& error) {
       context.warnings.push_back("no " + stem + extension + ": " + error.what());
     }
   };
-  add_form(".json", to_json, [&] { return json_bytes(*strategy); });
-  add_form(".ckpt", to_protobuf, [&] { return std::uint64_t{to_protobuf(*strategy).size()}; });
+  add_form(".json", to_json, json_bytes);
+  add_form(".ckpt", to_protobuf, protobuf_bytes);
 }
 
 /// The same as a strategy, if one can state it.

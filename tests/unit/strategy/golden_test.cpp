@@ -91,6 +91,7 @@ TEST_F(GoldenStrategies, LoadAndSurviveBothWriters) {
     SCOPED_TRACE(path);
     const Strategy strategy = Strategy::load(path);
     EXPECT_EQ(json_bytes(strategy), to_json(strategy).size());
+    EXPECT_EQ(protobuf_bytes(strategy), to_protobuf(strategy).size());
     for (const Strategy& again :
          {Strategy::load(scratch.write("again.ckpt", to_protobuf(strategy))),
           Strategy::load(scratch.write("again.json", to_json(strategy)))}) {
@@ -146,6 +147,7 @@ TEST_F(GoldenStrategies, AreTheSameMergedAndInStages) {
     if (merged.extension() == ".json") {
       EXPECT_EQ(to_json(stages), file_bytes(merged));
       EXPECT_EQ(json_bytes(stages), file_bytes(merged).size());
+      EXPECT_EQ(protobuf_bytes(stages), to_protobuf(stages).size());
     } else {
       EXPECT_EQ(sorted_fields(to_protobuf(stages)), sorted_fields(file_bytes(merged)));
     }
