@@ -21,15 +21,10 @@ Error bad_record(const std::string& message) {
   return Error(ErrorKind::kBadInput, message);
 }
 
-Error bad_map(const Record& record) {
-  return bad_record("a map parameter has " + counted(record.map_parts.size(), "tensor") +
-                    ", expected 3 (keys, values, status)");
-}
-
 /// Nothing: of a type that is not known.
 std::optional<DType> dtype_of(const Record& record) {
   if (record.is_map && record.map_parts.size() == kMapParts) return DType::kMap;
-  if (record.is_map) throw bad_map(record);
+  if (record.is_map) throw bad_map(record.map_parts.size());
   if (!record.type) throw bad_record("the record has no tensor_type");
   return dtype_from_mindspore(*record.type);
 }
@@ -129,7 +124,7 @@ bool IndexBuilder::grows(const Record& record) {
 
 void IndexBuilder::require_grown() const {
   if (growing_.name.empty()) return;
-  throw bad_map(growing_).for_parameter(growing_.name).at_offset(growing_.offset);
+  throw bad_map(growing_.map_parts.size()).for_parameter(growing_.name).at_offset(growing_.offset);
 }
 
 /// The other tensors can be shown all the same.

@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "format/encrypted/encrypted.h"
 #include "format/name_limit.h"
@@ -32,6 +33,12 @@ Error bad_at(std::uint64_t offset, const std::string& message) {
 }
 
 }  // namespace
+
+Error bad_map(std::uint64_t parts) {
+  return Error(ErrorKind::kBadInput, "a map parameter has " +
+                                         counted(static_cast<std::size_t>(parts), "tensor") +
+                                         ", expected 3 (keys, values, status)");
+}
 
 RecordScanner::RecordScanner(const ByteSource& source, std::uint64_t max_records)
     : cursor_(source), max_records_(max_records) {
@@ -186,8 +193,7 @@ void RecordScanner::read_map(Record& record, const ByteRange& payload) {
     cursor_.move_to(cursor_.payload_end(field, payload.end()));
   }
   if (parts == 0 || parts > kMapParts) {
-    throw bad_at(payload.offset(), "a map parameter has " + std::to_string(parts) +
-                                       " tensors, expected 3 (keys, values, status)");
+    throw bad_map(parts).at_offset(payload.offset());
   }
   record.is_map = true;
   record.content = payload;

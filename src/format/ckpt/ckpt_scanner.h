@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reshardfs/error.h"
 #include "reshardfs/shape.h"
 
 #include "format/ckpt/ckpt.h"
@@ -25,6 +26,9 @@ inline constexpr std::size_t kMaxDims = 16;
 inline constexpr std::size_t kMapParts = 3;
 /// A trailer begins with this.
 inline constexpr std::string_view kTrailerMark = "crc_num";
+
+/// A refusal of a map that has another number of tensors. Without offset and parameter.
+Error bad_map(std::uint64_t parts);
 
 /// One `value` field. What is missing in the file is missing here.
 struct Record {
