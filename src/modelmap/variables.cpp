@@ -399,7 +399,8 @@ Known<std::int64_t> Scope::stated(const std::string& name) const {
   const auto setting = variables_.settings.find(name);
   if (setting == variables_.settings.end()) return {};
   for (const std::string& key : setting->second.keys) {
-    if (const Value value = variables_.training.find(key)) return value;
+    if (const Value value = variables_.training.find(key); value || !value.origin().empty())
+      return value;
   }
   return {};
 }
@@ -408,6 +409,17 @@ Scope::Found Scope::from_setting(const std::string& name, const Setting& setting
   for (const auto& [by, number] : setting.fixed) {
     if (by.empty()) return {Value::stated(number, "it is so in every network of the map"), {}};
     const Value value = stated(by);
+    const auto other = variables_.settings.find(by);
+    const bool is_known =
+        value && (other == variables_.settings.end() || other->second.readings.empty() ||
+                  other->second.readings.contains(*value));
+    if (!is_known && !value.origin().empty()) {
+      return {
+          Value::unknown(unknown_words(name) + ": '" + by +
+                         "', on which it depends, has no value that means something to the map: " +
+                         value.origin()),
+          name};
+    }
     if (value && *value != 0) {
       return {Value::stated(number, value.origin() + " is " + std::to_string(*value)), {}};
     }

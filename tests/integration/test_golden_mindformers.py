@@ -213,6 +213,14 @@ class PyNative(GoldenTest):
                  case.hub, *words, "--map-var", "interleaved=1", "--map-var", "joined=1", "--map-var", "pynative=1").items()
               if "linear_fc1" in name and "experts" not in name})
 
+    def test_a_mode_that_means_nothing(self) -> None:
+        case = Case("qwen3")
+        words = [*case.map, "--model-config", str(case.model / "config.json")]
+        for mode in ("PYNATIVE", "2"):
+            text = (f"context:\n  mode: {mode}\nmodel:\n  model_config:\n"
+                    "    use_interleaved_weight_layout_mlp: True\n    use_contiguous_weight_layout_attention: False\n")
+            self.refused(case.hub, *words, *self.yaml(text), says=("pynative", "context.mode"))
+
     def test_constants_of_a_network(self) -> None:
         case = Case("deepseek_v4")
         ones = ("F32", np.ones(4, "<f4"))
