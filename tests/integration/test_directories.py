@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
-from deepspeed_sets import random_set, write_set  # noqa: E402
+from deepspeed_sets import random_set, write_set, write_universal  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
 from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 
@@ -194,6 +194,18 @@ class Directories(unittest.TestCase):
                 self.assertEqual(result.code, 0, result.stderr)
                 self.assertIn("freqs_cis", result.stdout + result.stderr)
                 self.assertIn("ComplexFloatStorage", result.stdout + result.stderr)
+
+    def test_a_complex_buffer_of_a_universal_checkpoint_is_named(self) -> None:
+        spec = next(spec for spec in map(random_set, range(100)) if spec.stage == 2 and spec.weights)
+        spec.buffers["freqs_cis"] = ("C64", np.ones((2, 3), "<c8"))
+        place = self.root / "universal"
+        place.mkdir()
+        write_universal(place, spec)
+        for command in ("inspect", "verify"):
+            result = run(command, place)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertIn("freqs_cis", result.stdout + result.stderr)
+            self.assertIn("ComplexFloatStorage", result.stdout + result.stderr)
 
     def test_parents_of_distributed_checkpoints(self) -> None:
         """accelerate keeps the model below a directory, NeMo in weights/."""

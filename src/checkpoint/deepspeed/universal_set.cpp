@@ -117,6 +117,7 @@ class UniversalReader {
     }
     Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
     statement.state(out.completeness);
+    if (statement.has_module()) note_refused(statement.files().front(), out);
     note(out);
     return out;
   }

@@ -59,7 +59,7 @@ class ZeroPart::Reader {
     std::string renamed = renamed_words(files_);
     if (!renamed.empty()) out.completeness.doubts.push_back(std::move(renamed));
     note_incomplete(out);
-    note_buffers(out);
+    note_refused(models_.front(), out);
   }
 
  private:
@@ -419,17 +419,6 @@ class ZeroPart::Reader {
     if (names.empty()) return;
     out.warnings.push_back("left out, because only some of the groups have them: " +
                            name_list(names));
-  }
-
-  void note_buffers(Discovery& out) const {
-    std::vector<std::string> names;
-    for (const RefusedTensor& buffer : models_.front().states.refused_buffers) {
-      names.push_back(buffer.name);
-    }
-    if (names.empty()) return;
-    out.warnings.push_back(
-        "left out, because buffers of these types cannot be shown: " + name_list(names) + " (" +
-        models_.front().states.refused_buffers.front().reason + ")");
   }
 
   const fs::path& directory_;

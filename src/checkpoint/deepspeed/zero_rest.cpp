@@ -83,6 +83,15 @@ void take_untrained(const std::vector<ZeroModelFile>& models, bool is_stage3, Jo
   for (const TorchTensor& buffer : first.states.buffers) out.add_whole(buffer, first.number);
 }
 
+void note_refused(const ZeroModelFile& model, Discovery& out) {
+  const std::vector<RefusedTensor>& refused = model.states.refused_buffers;
+  if (refused.empty()) return;
+  std::vector<std::string> names;
+  for (const RefusedTensor& buffer : refused) names.push_back(buffer.name);
+  out.warnings.push_back("left out, because buffers of these types cannot be shown: " +
+                         name_list(names) + " (" + refused.front().reason + ")");
+}
+
 void take_aliases(const ZeroModelFile& model, JoinedTensors& out) {
   for (const auto& [alias, name] : model.states.aliases) {
     if (out.add_alias(alias, name)) continue;

@@ -26,6 +26,9 @@ struct ZeroModelFile {
 /// @throws Error kBadInput, without the directory, if the files contradict themselves.
 void take_untrained(const std::vector<ZeroModelFile>& models, bool is_stage3, JoinedTensors& out);
 
+/// Names, in a warning, what is not trained and cannot be shown.
+void note_refused(const ZeroModelFile& model, Discovery& out);
+
 /// Adds the other names of parameters. @throws Error kBadInput, without the directory.
 void take_aliases(const ZeroModelFile& model, JoinedTensors& out);
 

@@ -103,6 +103,10 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
   Discovery out = std::move(joined).finish(directory / first.model.begin()->second);
   out.completeness.grounds.push_back("the lengths of the flat groups in " + counted(files, "file"));
   out.completeness.counted = true;
+  if (!step.layers.empty() && !parts.front()->model().pipeline_world) {
+    out.completeness.doubts.push_back("no file states how many stages the pipeline has; " +
+                                      std::to_string(parts.size()) + " are there");
+  }
   std::vector<std::string> shared;
   for (const auto& part : parts) {
     part->state(out);
