@@ -272,6 +272,31 @@ class Mounts(unittest.TestCase):
             self.assertIn(word, done.stdout)
             self.assertNotIn("precious", done.stdout)
 
+    def test_neighbour_in_the_same_directory(self) -> None:
+        """It looks for leftovers while this node has made the job's directory, and nothing in it yet."""
+        scripts = self.cluster.root / "neighbours"
+        scripts.mkdir()
+        self.addCleanup(shutil.rmtree, scripts)
+        for name in ("prolog.sh", "epilog.sh"):
+            shutil.copy(SCRIPTS / name, scripts)
+        base = scripts / "mounts"
+        (scripts / "settings").write_text(
+            f"base={base}\nreshardfs=true\n"
+            'install() {\n'
+            '  [ "$SLURMD_NODENAME" = n1 ] || exit 0\n'
+            '  command install "$@" || return\n'
+            f'  case "$*" in */n1) ;; *) SLURMD_NODENAME=n2 {scripts}/prolog.sh;'
+            ' ls "$job" ;; esac\n'
+            '}\n')
+        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "0", "SLURM_JOB_GID": "0",
+               "SLURM_JOB_COMMENT": "reshardfs:/x", "SLURMD_NODENAME": "n1"}
+        done = subprocess.run([scripts / "prolog.sh"], env=os.environ | job, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue((base / "7/n1").is_dir())
+        subprocess.run([scripts / "epilog.sh"], env=os.environ | job, timeout=SECONDS, check=True)
+        self.assertFalse((base / "7").exists())
+
     def test_users_cannot_read_mounts_of_others(self) -> None:
         job = self.cluster.submit("-o", "/dev/null", f"--comment=reshardfs:{self.file}", "--wrap",
                                   "sleep 1000")

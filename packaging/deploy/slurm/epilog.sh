@@ -44,6 +44,7 @@ if is_mounted; then
 fi
 rm -f "$mountpoint.log"
 [ ! -d "$mountpoint" ] || rmdir "$mountpoint"
-# Where several nodes have the same /run, others may still use it.
-rmdir "$job" 2>/dev/null
+# Where several nodes have the same /run, others may still use it. prolog.sh, which is about to use it,
+# says --before.
+[ "${1-}" = --before ] || rmdir "$job" 2>/dev/null
 exit 0

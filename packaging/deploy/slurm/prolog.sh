@@ -49,8 +49,9 @@ case ${SLURM_JOB_COMMENT-} in
   *) exit 0 ;;
 esac
 
-# A job that was requeued may have left its mount here.
-"$here/epilog.sh"
+# A job that was requeued may have left its mount here. The job's directory stays: where several nodes
+# have the same /run, another node may just be making its own in it.
+"$here/epilog.sh" --before
 
 # "--ranks=8-15", or nothing for all.
 own_ranks() {
