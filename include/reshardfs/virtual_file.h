@@ -72,6 +72,12 @@ class RESHARDFS_EXPORT VirtualFile {
   /// for any other file.
   virtual std::uint64_t stat_size() const { return size(); }
 
+  /// That of the kernel's requests.
+  static constexpr std::uint32_t kUsualRead = std::uint32_t{1} << 20U;
+  /// The size in bytes of the reads that stat(2) advises programs to make (st_blksize): a power of
+  /// two, at least 4096. Python's open() reads as much again wherever a program jumps to.
+  virtual std::uint32_t advised_read() const noexcept { return kUsualRead; }
+
   /// The source file with exactly the same bytes, or nullptr if there is none or it is unknown. For
   /// the mount only: ByteSource is not part of the public interface. May read the source's headers.
   /// @throws Error as read_at().

@@ -6,8 +6,6 @@ namespace {
 
 constexpr std::uint64_t kStatBlock = 512;
 constexpr std::uint64_t kFsBlock = 4096;
-/// The read size that programs are advised to use; that of the kernel's requests.
-constexpr blksize_t kPreferredIo = blksize_t{1} << 20;
 
 std::uint64_t blocks(std::uint64_t bytes, std::uint64_t block) {
   return bytes / block + (bytes % block != 0 ? 1 : 0);
@@ -38,7 +36,7 @@ struct stat attributes(const Node& node, const MountOptions& options, std::uint6
   stat.st_ino = node.inode;
   stat.st_uid = options.uid;
   stat.st_gid = options.gid;
-  stat.st_blksize = kPreferredIo;
+  stat.st_blksize = node.file == nullptr ? VirtualFile::kUsualRead : node.file->advised_read();
   stat.st_mtim = to_timespec(node.mtime_ns.value_or(options.mtime_ns));
   stat.st_atim = stat.st_mtim;
   stat.st_ctim = stat.st_mtim;

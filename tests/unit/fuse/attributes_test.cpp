@@ -43,6 +43,19 @@ TEST(Attributes, OfAFile) {
   }
 }
 
+class ReadInSmallPieces : public EmptyFile {
+ public:
+  std::uint32_t advised_read() const noexcept override { return 8192; }
+};
+
+TEST(Attributes, AdviseReadsAsTheFileDoes) {
+  Node node = file_node(0);
+  node.file = std::make_shared<ReadInSmallPieces>();
+  EXPECT_EQ(attributes(node, MountOptions()).st_blksize, 8192);
+  node.file = nullptr;
+  EXPECT_EQ(attributes(node, MountOptions()).st_blksize, 1 << 20);
+}
+
 class SizedWhenAsked : public EmptyFile {
  public:
   explicit SizedWhenAsked(bool fails) : fails_(fails) {}
