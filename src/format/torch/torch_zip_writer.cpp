@@ -86,10 +86,11 @@ std::string data_pickle(DType dtype, const Shape& shape) {
 
 std::vector<ZipEntry> add_torch_head(std::string& out, std::string_view pickle) {
   std::vector<ZipEntry> entries;
+  // In the order in which torch.load reads them: a step back makes Python fill its buffer anew.
   for (const auto& [name, content] :
-       {std::pair<std::string_view, std::string_view>{"data.pkl", pickle},
+       {std::pair<std::string_view, std::string_view>{"version", "3\n"},
         {"byteorder", "little"},
-        {"version", "3\n"}}) {
+        {"data.pkl", pickle}}) {
     entries.push_back(
         {"archive/" + std::string(name), content.size(), zip_checksum(content), out.size()});
     add_zip_local(out, entries.back(), 0);

@@ -43,7 +43,7 @@ inline constexpr std::uint64_t kTorchArchiveAlign = 64;
 /// @throws Error kUnsupported for a type that torch does not have.
 TorchArchiveFrame torch_archive_frame(DType dtype, const Shape& shape);
 
-/// Appends the entries that such an archive begins with: data.pkl, byteorder and version.
+/// Appends the entries that such an archive begins with: version, byteorder and data.pkl.
 /// @param out empty. @return the entries.
 std::vector<ZipEntry> add_torch_head(std::string& out, std::string_view pickle);
 /// The name of the entry with a storage's bytes.
