@@ -131,6 +131,10 @@ bool may_be_a_copy(const JsonValue& old, const JsonValue& now) {
 }
 
 constexpr const char* kSourceFiles = "source files";
+/// Another number for each way in which dcp/, dcp-hf/ and megatron/ cut tensors, order them and
+/// write archives by the same options: parts of files that were made in two ways do not fit each
+/// other.
+constexpr int kBoxesOfDcp = 2;
 constexpr const char* kVersionKey = "version";
 constexpr const char* kInputs = "inputs";
 constexpr const char* kCompanions = "companions";
@@ -203,6 +207,7 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   options.align ? json.member("align", *options.align) : json.null_member("align");
   json.member("shard-size", options.shard_bytes);
   json.member("dcp-shards", options.dcp_shards);
+  json.member("boxes of dcp", kBoxesOfDcp);
   json.member("dcp-release", static_cast<int>(options.dcp_release));
   json.member("iteration-release", static_cast<int>(options.iteration_release));
   json.texts("cast", options.casts);

@@ -275,7 +275,9 @@ class Everything(DcpTest):
             file.seek(begin + 4096 * (rows - 1))
             file.write(np.arange(1024, dtype="<f4").tobytes())
             file.write(np.array([5, 6], "<f4").tobytes())
-        with mounted(path, "--views", "dcp") as mountpoint:
+        rules = self.root / "one.toml"  # a part of a strategy is an archive, however large
+        rules.write_text('[devices]\naxes = ["tp=1"]\nunmatched = "replicate"\n')
+        with mounted(path, "--views", "dcp", "--dst-strategy", rules) as mountpoint:
             with open(mountpoint / "dcp/__0_0.distcp", "rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 self.assertGreater(size, 5 << 30)

@@ -69,15 +69,18 @@ void check_order(std::span<const HeaderTensor> tensors, std::span<const std::uin
   if (!is_order) throw Error(ErrorKind::kInternal, "names are not in the order that was stated");
 }
 
-/// By type, then by name.
+/// By type, then those that come first, then by name.
 std::vector<std::size_t> order_of(std::span<const HeaderTensor> tensors,
                                   std::span<const std::uint32_t> by_name) {
-  std::array<std::size_t, kOrder.size() + 2> begins{};
-  for (const HeaderTensor& tensor : tensors) ++begins.at(rank_of(tensor.dtype) + 1);
+  const auto class_of = [](const HeaderTensor& tensor) {
+    return 2 * rank_of(tensor.dtype) + (tensor.comes_first ? 0 : 1);
+  };
+  std::array<std::size_t, 2 * (kOrder.size() + 1) + 1> begins{};
+  for (const HeaderTensor& tensor : tensors) ++begins.at(class_of(tensor) + 1);
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   std::vector<std::size_t> order(tensors.size());
   for (const std::uint32_t position : by_name) {
-    order[begins.at(rank_of(tensors[position].dtype))++] = position;
+    order[begins.at(class_of(tensors[position]))++] = position;
   }
   return order;
 }

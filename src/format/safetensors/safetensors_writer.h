@@ -19,6 +19,8 @@ struct HeaderTensor {
   std::string_view name;  ///< unique, UTF-8, not empty; of a text that outlives it
   DType dtype = DType::kFloat32;
   Shape shape;
+  /// Stands before others of its type, as the library would not have it.
+  bool comes_first = false;
 };
 
 /// Texts, in the order in which they are to be written. The library writes several in an order

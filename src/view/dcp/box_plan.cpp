@@ -13,6 +13,7 @@
 #include "base/content_size.h"
 #include "conversion/completeness.h"
 #include "layout/slicing.h"
+#include "view/dcp/row_blocks.h"
 
 namespace reshardfs {
 namespace {
@@ -167,6 +168,11 @@ class EvenFiles {
 
 /// Puts boxes into files, parameter by parameter.
 class BoxPlan::Builder {
+  struct Placed {
+    Item item;
+    double order;
+  };
+
  public:
   Builder(std::shared_ptr<const TargetTable> target, std::size_t files, const BoxScope& scope)
       : plan_(std::move(target), scope), scope_(scope), files_(files), filled_(files, 0) {}
@@ -174,22 +180,24 @@ class BoxPlan::Builder {
   const BoxPlan& plan() const noexcept { return plan_; }
   std::uint64_t filled(std::size_t file) const { return filled_[file]; }
 
-  void add_parameter(std::shared_ptr<const std::vector<Box>> boxes) {
+  void add_parameter(std::shared_ptr<const std::vector<Box>> boxes, bool is_shared) {
     plan_.boxes_.push_back(std::move(boxes));
+    plan_.is_shared_.push_back(is_shared);
   }
   /// Of BoxScope.
   std::size_t single_of(std::size_t parameter) const {
     return scope_.single ? scope_.single(*plan_.parameters_[parameter]) : 0;
   }
   /// To the parameter that was added last.
-  void add_box(std::size_t box, std::size_t file) {
+  /// @param order in the file, ascending; of equal ones, as they are added.
+  void add_box(std::size_t box, std::size_t file, double order) {
     const std::size_t parameter = plan_.boxes_.size() - 1;
     if (box > std::numeric_limits<std::uint32_t>::max()) {
       throw Error(ErrorKind::kUnsupported, "is in " + std::to_string(box) + " boxes")
           .for_parameter(plan_.parameters_[parameter]->name);
     }
     files_[file].push_back(
-        {static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(box)});
+        {{static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(box)}, order});
     filled_[file] += bytes_of(parameter, plan_.boxes(parameter)[box]);
   }
 
@@ -198,8 +206,10 @@ class BoxPlan::Builder {
   }
 
   BoxPlan finish() && {
-    for (std::vector<Item>& file : files_) {
-      plan_.items_.insert(plan_.items_.end(), file.begin(), file.end());
+    for (std::vector<Placed>& file : files_) {
+      std::stable_sort(file.begin(), file.end(),
+                       [](const Placed& a, const Placed& b) { return a.order < b.order; });
+      for (const Placed& placed : file) plan_.items_.push_back(placed.item);
       plan_.ends_.push_back(plan_.items_.size());
       file = {};
     }
@@ -209,7 +219,7 @@ class BoxPlan::Builder {
  private:
   BoxPlan plan_;
   const BoxScope& scope_;
-  std::vector<std::vector<Item>> files_;
+  std::vector<std::vector<Placed>> files_;
   std::vector<std::uint64_t> filled_;  ///< bytes
 };
 
@@ -254,13 +264,15 @@ BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target, const BoxSco
       kept = cut_finer(kept, single);
       cut = &kept;
     }
-    builder.add_parameter(cut->boxes);
+    const bool is_shared = std::any_of(cut->holders.begin(), cut->holders.end(),
+                                       [](const auto& holders) { return holders.size() > 1; });
+    builder.add_parameter(cut->boxes, is_shared);
     for (std::size_t box = 0; box < cut->boxes->size(); ++box) {
       const std::vector<std::size_t>& holders = cut->holders[box];
       const auto least = std::min_element(
           holders.begin(), holders.end(),
           [&](std::size_t a, std::size_t b) { return builder.filled(a) < builder.filled(b); });
-      if (least != holders.end()) builder.add_box(box, *least);
+      if (least != holders.end()) builder.add_box(box, *least, is_shared ? 0 : 1);
     }
   }
   return std::move(builder).finish();
@@ -290,10 +302,11 @@ BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t 
     }
     const auto axis = first_axis(shape);
     const std::int64_t rows = axis ? shape[*axis] : 1;
-    const double row_bytes =
-        static_cast<double>(builder.bytes_of(i, whole)) / static_cast<double>(rows);
+    const std::uint64_t bytes = builder.bytes_of(i, whole);
+    const double row_bytes = static_cast<double>(bytes) / static_cast<double>(rows);
+    const std::int64_t block = scope.in_blocks ? rows_of_block(rows, bytes) : rows;
     for (std::int64_t row = 0; single == 0 && row < rows;) {
-      const std::int64_t count = even.take(rows - row, row_bytes);
+      const std::int64_t count = even.take(std::min(rows - row, block - row % block), row_bytes);
       boxes.push_back(whole);
       if (axis) {
         boxes.back().offsets[*axis] = row;
@@ -302,8 +315,14 @@ BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t 
       places.push_back(even.file());
       row += count;
     }
-    builder.add_parameter(std::make_shared<const std::vector<Box>>(std::move(boxes)));
-    for (std::size_t box = 0; box < places.size(); ++box) builder.add_box(box, places[box]);
+    builder.add_parameter(std::make_shared<const std::vector<Box>>(std::move(boxes)), false);
+    for (std::size_t box = 0; box < places.size(); ++box) {
+      const std::int64_t row = axis ? builder.plan().boxes(i)[box].offsets[*axis] : 0;
+      // A rank that wants some of all rows then finds them together.
+      const double order =
+          scope.in_blocks ? static_cast<double>(row) / static_cast<double>(rows) : 0;
+      builder.add_box(box, places[box], order);
+    }
   }
   return std::move(builder).finish();
 }
@@ -324,14 +343,16 @@ std::string BoxPlan::source_attribute(std::span<const Item> items) const {
 }
 
 BoxPlan box_plan(const ViewContext& context, const BoxScope& scope) {
-  const std::int64_t shards = context.options.dcp_shards;
-  if (shards == 0) {
+  const bool is_cut = context.target->strategy().has_value();
+  const std::int64_t files =
+      std::max<std::int64_t>(context.options.dcp_shards, scope.in_blocks && !is_cut ? 1 : 0);
+  if (files == 0) {
     require_complete(*context.target, context.ranks);
     return BoxPlan::by_rank(context.target, scope);
   }
   const RankRange all(Rank(), context.target->rank_count());
   require_complete(*context.target, {all.begin(), all.end()});
-  return BoxPlan::evenly(context.target, shards, scope);
+  return BoxPlan::evenly(context.target, files, scope);
 }
 
 std::vector<std::size_t> shown_files(const ViewContext& context, const BoxPlan& plan,

@@ -70,7 +70,8 @@ class ShardFile final : public SafetensorsFile {
     for (const std::size_t number : items_) {
       const BoxPlan::Item& item = plan_->items()[number];
       const TargetParameter& parameter = plan_->parameter(item);
-      tensors.push_back({parameter.name, parameter.dtype, plan_->box(item).sizes});
+      tensors.push_back(
+          {parameter.name, parameter.dtype, plan_->box(item).sizes, plan_->is_shared(item)});
     }
     return tensors;
   }

@@ -83,7 +83,7 @@ std::vector<OutputFile> dcp_view(const ViewContext& context) {
     objects = passed_objects(context, *saved);
     paths = known_paths(context, *saved);
   }
-  BoxPlan plan = box_plan(context);
+  BoxPlan plan = box_plan(context, {.in_blocks = true});
   if (plan.parameters().empty() && objects.empty()) {
     throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor, which dcp/ needs");
   }

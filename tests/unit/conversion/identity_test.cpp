@@ -40,7 +40,8 @@ TEST(Identity, NamesAllThatWasOpened) {
       R"("replicas":2,"include":[],)"
       "\"exclude\":[\"\xc3\xa9\\\"\\\\\"],"
       R"("format":["safetensors","ckpt"],"metadata":"ms","align":null,"shard-size":5000000000,)"
-      R"("dcp-shards":0,"dcp-release":0,"iteration-release":0,"cast":["fp32->bf16"],"crc":false,"weights-only":true,)"
+      R"("dcp-shards":0,"boxes of dcp":2,"dcp-release":0,"iteration-release":0,)"
+      R"("cast":["fp32->bf16"],"crc":false,"weights-only":true,)"
       R"("partial":false,"state-key":"","dequantize":false,"as-in-source":false)";
   EXPECT_EQ(steps_identity(options, {kConfig, strategy}),
             R"({"steps":"all","source":"/s",)" + inputs + rest + "}");

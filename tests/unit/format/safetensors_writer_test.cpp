@@ -38,6 +38,15 @@ TEST(SafetensorsWriter, WritesTheCompactHeader) {
   EXPECT_EQ(header.file_bytes(), header.bytes.size() + 33);
 }
 
+TEST(SafetensorsWriter, PutsSomeBeforeOthersOfTheirType) {
+  const std::vector<HeaderTensor> tensors{{"a", DType::kInt8, {1}},
+                                          {"b", DType::kFloat32, {1}},
+                                          {"c", DType::kFloat32, {1}, true},
+                                          {"d", DType::kInt8, {1}, true},
+                                          {"e", DType::kFloat32, {1}, true}};
+  EXPECT_EQ(make_header(tensors, {}).order, (std::vector<std::size_t>{2, 4, 1, 3, 0}));
+}
+
 TEST(SafetensorsWriter, LeavesOutEmptyMetadataAndKeepsTheGivenOrder) {
   EXPECT_EQ(make_header({}, {}).bytes, safetensors_file("{}      "));
   const Metadata metadata{{"z", "1"}, {"a", "2"}};
