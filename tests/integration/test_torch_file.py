@@ -103,7 +103,7 @@ class Reader(pickle.Unpickler):
 def read_file(path: Path) -> dict[str, Loaded]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        assert names[:3] == ["archive/data.pkl", "archive/byteorder", "archive/version"], names[:3]
+        assert names[:3] == ["archive/version", "archive/byteorder", "archive/data.pkl"], names[:3]
         assert archive.read("archive/byteorder") == b"little"
         loaded = Reader(archive).load()
         storages = {value.storage for value in loaded.values()}
