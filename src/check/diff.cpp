@@ -27,20 +27,29 @@ struct Pair {
   const SourceParameter* b = nullptr;
 };
 
+/// What is compared of a side, which may state what its states are.
+NameFilter filter_of(const DiffSide& side, const DiffOptions& options) {
+  NameFilter filter = options.names;
+  filter.state_prefixes = side.state_prefixes();
+  return filter;
+}
+
 std::vector<Pair> pairs_of(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   std::vector<Pair> pairs;
   std::set<std::string> seen;
+  const NameFilter of_a = filter_of(a, options);
   for (const SourceParameter& parameter : a.table().parameters()) {
     const std::string& name = options.name_map.target(parameter.name);
-    if (!options.names.takes(name)) continue;
+    if (!of_a.takes(name)) continue;
     if (!seen.insert(name).second) {
       throw Error(ErrorKind::kBadInput, "the name map gives two parameters of A this name")
           .for_parameter(name);
     }
     pairs.push_back({name, &parameter, b.table().find(name)});
   }
+  const NameFilter of_b = filter_of(b, options);
   for (const SourceParameter& parameter : b.table().parameters()) {
-    if (!options.names.takes(parameter.name) || seen.contains(parameter.name)) continue;
+    if (!of_b.takes(parameter.name) || seen.contains(parameter.name)) continue;
     pairs.push_back({parameter.name, nullptr, &parameter});
   }
   return pairs;
@@ -241,7 +250,7 @@ UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOp
     // What a map has not been asked to show.
     for (const DiffSide* side : {&a, &b}) {
       for (std::string& name : names_in(side->table().checkpoint())) {
-        if (is_training_state(name)) compared.push_back(std::move(name));
+        if (is_training_state(name, side->state_prefixes())) compared.push_back(std::move(name));
       }
     }
   }

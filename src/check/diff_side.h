@@ -7,11 +7,10 @@
 
 #include "reshardfs/source_request.h"
 
+#include "conversion/source_opening.h"
 #include "plan/source/source_table.h"
 
 namespace reshardfs {
-
-class SourceOpening;
 
 /// One side of a comparison. Every member function may be called from any number of threads.
 class DiffSide {
@@ -36,7 +35,7 @@ class DiffSide {
   explicit DiffSide(std::shared_ptr<const SourceTable> table, const SourceRequest& request = {})
       : table_(std::move(table)),
         replicas_(request.replicas),
-        state_prefixes_(request.state_prefixes) {}
+        state_prefixes_(reshardfs::state_prefixes(request, table_->checkpoint())) {}
 
   /// What the user should know, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
@@ -44,6 +43,8 @@ class DiffSide {
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
   const SourceTable& table() const noexcept { return *table_; }
+  /// Of the request and of the set: see weight_of().
+  const std::vector<std::string>& state_prefixes() const noexcept { return state_prefixes_; }
 
   /// The parameter by its layout, else like its weight; nullptr: it has neither. Reads no data, and
   /// parts of it may be missing.

@@ -54,6 +54,8 @@ class Verification {
   std::filesystem::path resolve(const std::string& name) const;
   void warn_of_unlisted();
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
+  /// What the set has twice.
+  void check_copies();
   void report_lost_names(const VerifyContext& context);
   void report_refused(const CheckpointSet& set);
   void note_read_files(VerifyContext& context) const;
@@ -70,7 +72,7 @@ class Verification {
   void report_open_extents();
   void finish();
 
-  const VerifyOptions& options_;
+  VerifyOptions options_;
   Progress& progress_;
   VerifyReport report_;
   std::shared_ptr<const CheckpointSet> set_;  ///< of the files that can be read
@@ -213,6 +215,17 @@ void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& 
 }
 
 /// What the set itself says that it has, but no file of it.
+void Verification::check_copies() {
+  if (!set_->compare_copies()) return;
+  const CopyQuestion question{[this](const std::string& name) { return takes(name); },
+                              options_.jobs, progress_};
+  for (const Error& error : set_->compare_copies()(question)) {
+    Problem problem = problem_from(error);
+    if (error.kind() == ErrorKind::kBadInput) problem.kind = ProblemKind::kReplica;
+    report_.problems.push_back(std::move(problem));
+  }
+}
+
 void Verification::report_lost_names(const VerifyContext& context) {
   std::set<std::string_view> held;
   for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
@@ -457,6 +470,7 @@ void Verification::open(SourceOpening& opening) {
   report_.completeness = std::move(faults_.completeness);
   if (set_) {
     renames_ = opening.renames();
+    options_.names.state_prefixes = opening.state_prefixes();
     const bool is_sound = report_.problems.empty();
     if (is_sound || !opening.maps().empty()) lay_out(opening);
     if (is_sound) state_model(opening);
@@ -487,7 +501,7 @@ VerifyReport Verification::run() {
   VerifyContext context{*set_,
                         stated,
                         joined ? &*joined : nullptr,
-                        options_.source.state_prefixes,
+                        options_.names.state_prefixes,
                         {},
                         options_.source.replicas};
   // A file of the set may be read from several.
@@ -508,6 +522,7 @@ VerifyReport Verification::run() {
   check_crcs();
   check_list();
   check_parameters(context);
+  check_copies();
   require_any();
   state_completeness(context);
   report_open_extents();

@@ -31,9 +31,9 @@ class MapVerification {
 
   void run(std::shared_ptr<const SourceTable> source) {
     const MappedSourceOptions mapped{.compares_ranks = false,
-                                     .state_prefixes = options_.source.state_prefixes};
+                                     .state_prefixes = options_.names.state_prefixes};
     for (std::size_t i = 0; i < maps_.size(); ++i) {
-      const auto tensors = full_tensors(*source, options_.source.state_prefixes);
+      const auto tensors = full_tensors(*source, options_.names.state_prefixes);
       modelmap::MapOptions map = maps_.map_options(i, source, tensors);
       if (!options_.names.include.empty() || !options_.names.exclude.empty()) {
         const bool is_last = i + 1 == maps_.size();
@@ -45,7 +45,7 @@ class MapVerification {
       for (const modelmap::MapProblem& problem : mapping.problems) add(problem);
       const bool is_sound = mapping.problems.empty();
       auto shown = is_sound ? mapped_source(source, mapping, mapped) : nullptr;
-      add(map_copies(maps_.at(i), map, mapping, source, shown, options_.source.state_prefixes));
+      add(map_copies(maps_.at(i), map, mapping, source, shown, options_.names.state_prefixes));
       if (!is_sound) return;
       source = std::move(shown);
     }

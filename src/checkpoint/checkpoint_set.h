@@ -14,6 +14,7 @@
 
 #include "cache/object_key.h"
 #include "checkpoint/ranks/rank_file.h"
+#include "checkpoint/second_copies.h"
 #include "format/encrypted/encrypted.h"
 #include "format/input_format.h"
 #include "format/listed_items.h"
@@ -133,6 +134,11 @@ class CheckpointSet {
   /// "a LoRA adapter of '/models/qwen3'" where the set says of itself that its weights are no
   /// model's; empty: it does not.
   const std::string& adapter() const noexcept { return adapter_; }
+  /// What the names of optimizer states begin with, in sets that tell states from weights; the
+  /// weight's name follows.
+  const std::vector<std::string>& state_prefixes() const noexcept { return state_prefixes_; }
+  /// Compares what the set has twice; empty: nothing is known to be there twice.
+  const CompareCopies& compare_copies() const noexcept { return compare_copies_; }
   /// What files of torch.save have beside tensors.
   const SavedBeside& beside() const noexcept { return beside_; }
   /// Facts that may surprise the user, one line each.
@@ -165,6 +171,8 @@ class CheckpointSet {
   bool kind_takes_state_key_ = true;
   std::string series_;
   std::string adapter_;
+  std::vector<std::string> state_prefixes_;
+  CompareCopies compare_copies_;
   std::vector<std::string> notes_;
   std::vector<std::string> warnings_;
   std::optional<ObjectKey> identity_;

@@ -351,6 +351,8 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   set.steps_ = std::move(found_.steps);
   set.series_ = std::move(found_.series);
   set.adapter_ = std::move(found_.adapter);
+  set.compare_copies_ = std::move(found_.compare_copies);
+  set.state_prefixes_ = std::move(found_.state_prefixes);
   set.notes_ = std::move(found_.notes);
   for (std::string& note : notes_of(beside_, options_)) set.notes_.push_back(std::move(note));
   if (options_.decryption && !options_.decryption->warning().empty()) {

@@ -83,6 +83,7 @@ struct Inspected {
   std::optional<DiffSide> laid_out;
   /// What was looked for, and is not there.
   std::vector<std::string> not_found;
+  NameFilter names{};  ///< of the arguments, with what the set says of its states
 };
 
 /// The ranks that hold any part of a whole parameter.
@@ -113,7 +114,7 @@ std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
 /// @param shown through a map; nothing: there is none.
 void check_names(const InspectArguments& arguments, const CheckpointSet& set,
                  Inspected& inspected) {
-  const NameFilter& filter = arguments.names;
+  const NameFilter& filter = inspected.names;
   if (filter.include.empty() && filter.exclude.empty()) return;
   const bool mapped = inspected.laid_out && inspected.laid_out->table().mapped_from() != nullptr;
   std::vector<std::string> names;
@@ -159,7 +160,7 @@ void state(const InspectArguments& arguments, const SourceTreePtr& tree, Inspect
   ModelQuestion question = model_question(source, *inspected.set, tree);
   if (inspected.laid_out) question.table = &inspected.laid_out->table().unmapped();
   if (source.maps.maps.empty()) {
-    question.takes = [&](const std::string& name) { return arguments.names.takes(name); };
+    question.takes = [&](const std::string& name) { return inspected.names.takes(name); };
   }
   inspected.completeness = state_model(question);
   if (!source.strategy && source.sizes.empty()) return;
@@ -175,7 +176,11 @@ Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
     log_warning(LogEvent::kConversionWarning, "{}", warning);
   rename(opening.renames(), inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();
-  const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
+  inspected.names = arguments.names;
+  inspected.names.state_prefixes = opening.state_prefixes();
+  const auto takes = [names = inspected.names](const std::string& name) {
+    return names.takes(name);
+  };
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {
     inspected.laid_out = DiffSide::open(source, wanted, opening);
@@ -250,7 +255,7 @@ std::vector<ModelTensor> held_tensors(const CheckpointContents& contents) {
 
 std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
                                        const Inspected& inspected) {
-  const StatsOptions options{arguments.names, arguments.jobs};
+  const StatsOptions options{inspected.names, arguments.jobs};
   Progress progress;
   const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
   if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
@@ -326,7 +331,7 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected, s
               << "\n";
   }
   const std::vector<ModelTensor> tensors = inspected.laid_out
-                                               ? whole_tensors(*inspected.laid_out, arguments.names)
+                                               ? whole_tensors(*inspected.laid_out, inspected.names)
                                                : held_tensors(inspected.contents);
   if (!tensors.empty()) std::cout << "\n" << tree_text(model_tree(tensors), style);
 }
@@ -381,8 +386,7 @@ int run_why(const InspectArguments& arguments) {
   opening.open_set(/*examines_all=*/true);
   // A state is laid out as its weight. Through a map any parameter may be asked for.
   const auto is_asked_for = [&](const std::string& name) {
-    return name == arguments.why ||
-           name == weight_of(arguments.why, arguments.source.state_prefixes);
+    return name == arguments.why || name == weight_of(arguments.why, opening.state_prefixes());
   };
   const auto table = opening.lay_out_unread(opening.needed(is_asked_for)).table;
   MappedSourceOptions options = opening.mapped_options();
@@ -456,7 +460,6 @@ InspectArguments inspect_arguments(const Given& given) {
   arguments.names.include = given.texts("include");
   arguments.names.exclude = given.texts("exclude");
   arguments.names.weights_only = given.flag("weights-only");
-  arguments.names.state_prefixes = arguments.source.state_prefixes;
   arguments.list = given.flag("list");
   arguments.tree = given.flag("tree");
   if (given.has("depth")) arguments.depth = given.number_as<std::size_t>("depth");
@@ -511,7 +514,7 @@ int run_inspect(const Given& given) {
     log_warning(LogEvent::kConversionWarning, "cannot be shown: {}", words);
   }
   const auto takes = [&](const std::string& name) {
-    return !arguments.source.maps.maps.empty() || arguments.names.takes(name);
+    return !arguments.source.maps.maps.empty() || inspected.names.takes(name);
   };
   for (const Error& error : inspected.completeness.missing) {
     log_warning(LogEvent::kConversionWarning, "{}", error.what());

@@ -83,7 +83,7 @@ Met meet(const MapCommandArguments& arguments, SourceOpening& opening) {
   warn(opened.table->catalogue().warnings());
   Met met;
   met.table = opened.table;
-  met.tensors = full_tensors(*met.table, arguments.source.state_prefixes);
+  met.tensors = full_tensors(*met.table, opening.state_prefixes());
   modelmap::MapOptions options = opening.maps().map_options(0, met.table, met.tensors);
   if (!arguments.parameter.empty()) options.explain = {arguments.parameter};
   met.mapping = check_mapping(opening.maps().at(0), met.tensors, options);

@@ -159,7 +159,6 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
 VerifyOptions verify_options(const Given& given) {
   VerifyOptions options;
   options.source = source_request(given, absolute_source(given.argument("SOURCE")));
-  options.names.state_prefixes = options.source.state_prefixes;
   options.names.include = given.texts("include");
   options.names.exclude = given.texts("exclude");
   options.names.weights_only = given.flag("weights-only");

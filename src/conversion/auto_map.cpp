@@ -213,7 +213,11 @@ void settle_auto_map(SourceRequest& request) {
         .hint("name all of them");
   }
   const auto set = open_set(request);
-  maps = {only_map_for(shown_names(request, *set), foreign_names(*set))};
+  std::vector<std::string> names = shown_names(request, *set);
+  std::erase_if(names, [prefixes = state_prefixes(request, *set)](const std::string& name) {
+    return is_training_state(name, prefixes);
+  });
+  maps = {only_map_for(names, foreign_names(*set))};
 }
 
 std::string foreign_names(const CheckpointSet& set) {
@@ -225,7 +229,7 @@ std::string foreign_names(const CheckpointSet& set) {
     if (file.index.get() == before) continue;
     before = file.index.get();
     for (const TensorEntry& entry : file.index->entries()) {
-      if (!is_training_state(entry.name)) wrapper.add(entry.name);
+      if (!is_training_state(entry.name, set.state_prefixes())) wrapper.add(entry.name);
     }
   }
   return wrapper_words(wrapper, set.takes_state_key());

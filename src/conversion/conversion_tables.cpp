@@ -106,15 +106,15 @@ std::vector<OutputFormat> formats_of(const ConversionOptions& options,
   return {ckpt ? OutputFormat::kCkpt : OutputFormat::kSafetensors};
 }
 
-NameFilter filter_of(const ConversionOptions& options) {
-  return {options.include, options.exclude, options.weights_only, options.source.state_prefixes};
+NameFilter filter_of(const ConversionOptions& options, const SourceOpening& opening) {
+  return {options.include, options.exclude, options.weights_only, opening.state_prefixes()};
 }
 
 /// If a layout of the source does not fit, the message also has the destination's, which shows
 /// whether the user confused the two strategies.
 SourceTableResult lay_out(const ConversionOptions& options, SourceOpening& opening,
                           const NameMap& names, const StrategyInput& target) {
-  const NameFilter filter = filter_of(options);
+  const NameFilter filter = filter_of(options, opening);
   try {
     return opening.lay_out(
         opening.needed([&](const std::string& name) { return takes(filter, names, name); }));
@@ -164,14 +164,15 @@ void add_unmatched_filters(const ConversionOptions& options, const std::vector<s
 /// What maps show; what they may have left out as states of training; and what options leave out
 /// with an effect, though nothing shows it: tensors that cannot be made, and second names.
 std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
-                                           const std::vector<std::string>& names) {
+                                           const std::vector<std::string>& names,
+                                           const std::vector<std::string>& state_prefixes) {
   std::vector<std::string> all = names_in(*shown.table);
   append(all, shown.mappings.back().excused);
   for (const modelmap::SourceAlias& alias : shown.mappings.back().aliases) {
     all.push_back(shown.sources.back()->parameters()[alias.tensor].name);
   }
   std::copy_if(names.begin(), names.end(), std::back_inserter(all),
-               [](const std::string& name) { return is_training_state(name); });
+               [&](const std::string& name) { return is_training_state(name, state_prefixes); });
   return all;
 }
 
@@ -259,7 +260,7 @@ class Opening {
     MappedSourceOptions mapped = opening_.mapped_options(options_.weights_only);
     // What a map has to say of a part that lacks is told in its own words.
     mapped.checks_family = state_completeness() || !options_.partial;
-    const NameFilter filter = filter_of(options_);
+    const NameFilter filter = filter_of(options_, opening_);
     if (selects_some(options_)) {
       mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
     }
@@ -284,10 +285,12 @@ class Opening {
       append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.source.replicas));
     }
     tables_.model = shown_model(maps_, shown, *tables_.checkpoint, opening_.tree());
+    tables_.model.state_prefixes = opening_.state_prefixes();
     notes_of_maps_ = shown.notes;
     if (!maps_.empty() && selects_by_name(options_)) {
       UnmatchedOptions of_shown;
-      add_unmatched_filters(options_, names_through_map(shown, names_), name_map_, of_shown);
+      add_unmatched_filters(options_, names_through_map(shown, names_, opening_.state_prefixes()),
+                            name_map_, of_shown);
       settle(of_shown, allowed_);
     }
     if (family_) made_by_ = places_of(std::move(shown.mappings.back()));
@@ -295,9 +298,9 @@ class Opening {
 
   void open_target() {
     target_options_ = {options_.unmatched,
-                       filter_of(options_),
+                       filter_of(options_, opening_),
                        name_map_,
-                       options_.source.state_prefixes,
+                       opening_.state_prefixes(),
                        Casts(options_.casts),
                        opening_.strategy().is_rules() && maps_.empty(),
                        !target_input_.is_rules() && !target_input_.is_sizes(),
@@ -349,12 +352,12 @@ class Opening {
   }
 
   Strategy target_strategy() {
-    target_options_.names = filter_of(options_);
+    target_options_.names = filter_of(options_, opening_);
     return *strategy_for(options_.dst_sizes);
   }
 
   RulesDraft target_rules() {
-    target_options_.names = filter_of(options_);
+    target_options_.names = filter_of(options_, opening_);
     if (states_cuts()) return {to_rules(target_strategy()), 0};
     if (!family_) make_family();
     return family_->draft(tensors_of_family(),
@@ -385,7 +388,7 @@ class Opening {
     question.table = opened_.table.get();
     if (selects_some(options_)) {
       // Behind a map, these are not the names of the source.
-      question.takes = [this, filter = filter_of(options_)](const std::string& name) {
+      question.takes = [this, filter = filter_of(options_, opening_)](const std::string& name) {
         return opening_.maps().empty() && takes(filter, name_map_, name);
       };
     }
@@ -419,9 +422,8 @@ class Opening {
   }
 
   void make_family() {
-    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_,
-                    options_.source.state_prefixes, command_for_rules(options_),
-                    foreign_names(*tables_.checkpoint));
+    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, opening_.state_prefixes(),
+                    command_for_rules(options_), foreign_names(*tables_.checkpoint));
   }
 
   std::vector<FamilyTensor> tensors_of_family() const {
@@ -469,7 +471,7 @@ class Opening {
     append(opened_.unmatched, target_input_.take_warnings());
     append(tables_.unmatched, opened_.unmatched);
     append(tables_.warnings, opened_.unmatched);
-    const NameFilter filter = filter_of(options_);
+    const NameFilter filter = filter_of(options_, opening_);
     append(tables_.warnings, warnings_of(completeness_, [&](const std::string& name) {
              return !maps_.empty() || takes(filter, name_map_, name);
            }));

@@ -30,6 +30,8 @@ struct ShownModel {
   bool has_directory = false;
   /// Names of optimizer states according to the maps.
   std::shared_ptr<const std::set<std::string>> states = std::make_shared<std::set<std::string>>();
+  /// Of states according to the set and the user: see weight_of().
+  std::vector<std::string> state_prefixes{};
   /// What headers and an index state; nullptr: nothing.
   std::shared_ptr<const StatedWords> words{};
 };

@@ -218,8 +218,14 @@ std::filesystem::path linkless_root(const SourceRequest& request) {
   return request.no_symlinks ? request.path : "";
 }
 
+std::vector<std::string> state_prefixes(const SourceRequest& request, const CheckpointSet& set) {
+  std::vector<std::string> all = request.state_prefixes;
+  all.insert(all.end(), set.state_prefixes().begin(), set.state_prefixes().end());
+  return all;
+}
+
 std::vector<std::string> shown_names(const SourceRequest& request, const CheckpointSet& set) {
-  Renames renames(request.renames, request.drops, request.state_prefixes);
+  Renames renames(request.renames, request.drops, state_prefixes(request, set));
   renames.settle_wrappers(set);
   std::vector<std::string> names;
   for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
@@ -287,6 +293,10 @@ void SourceOpening::add_unmatched(const std::vector<std::string>& names,
   for (std::string& line : renames_.idle(names)) unmatched.add(std::move(line));
 }
 
+std::vector<std::string> SourceOpening::state_prefixes() const {
+  return set_ ? reshardfs::state_prefixes(request_, *set_) : request_.state_prefixes;
+}
+
 std::vector<std::string> SourceOpening::unmatched_warnings() const {
   std::vector<std::string> warnings;
   if (request_.join.empty() && !renames_.are_given()) return warnings;
@@ -299,7 +309,7 @@ std::vector<std::string> SourceOpening::unmatched_warnings() const {
 SourceTableResult SourceOpening::lay_out(const NameTaker& needed) {
   strategy_.allow_unmatched(request_.allow_unmatched);
   SourceTableResult result =
-      source_table(set_, strategy_, {request_.join, needed, request_.state_prefixes});
+      source_table(set_, strategy_, {request_.join, needed, state_prefixes()});
   result.table = renames_.apply(result.table);
   return result;
 }
@@ -330,7 +340,7 @@ StatedLayouts SourceOpening::state_layouts(const NameTaker& needed, bool allows_
 MappedSourceOptions SourceOpening::mapped_options(bool weights_only) const {
   MappedSourceOptions options;
   options.source_has_rules = strategy_.is_rules();
-  options.state_prefixes = request_.state_prefixes;
+  options.state_prefixes = state_prefixes();
   if (weights_only) {
     options.leaves_out = [prefixes = options.state_prefixes](const std::string& name) {
       return is_training_state(name, prefixes);

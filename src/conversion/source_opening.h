@@ -63,6 +63,10 @@ inline std::shared_ptr<const CheckpointSet> open_set(const SourceRequest& reques
 /// The source if symbolic links below it are refused; otherwise empty.
 std::filesystem::path linkless_root(const SourceRequest& request);
 
+/// What the names of optimizer states begin with: those that the set states, and those that the
+/// user says. See weight_of().
+std::vector<std::string> state_prefixes(const SourceRequest& request, const CheckpointSet& set);
+
 /// The names that the tensors of a set have for maps and filters, without those of text.
 /// @throws errors of Renames.
 std::vector<std::string> shown_names(const SourceRequest& request, const CheckpointSet& set);
@@ -102,6 +106,9 @@ class SourceOpening {
   const std::shared_ptr<const CheckpointSet>& set() const noexcept { return set_; }
   /// With which files of the source are opened; nullptr: by their paths.
   SourceTreePtr tree() const;
+
+  /// Of the request and, once it is open, of the set.
+  std::vector<std::string> state_prefixes() const;
 
   /// Whether options may select nothing: they are allowed to, or files of a pipeline stage are
   /// missing.

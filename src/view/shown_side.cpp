@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "conversion/auto_map.h"
+#include "view/weights.h"
 
 namespace reshardfs {
 namespace {
@@ -55,8 +56,9 @@ void require_shown_side(const ViewContext& context, std::string_view view, Sides
   const std::string words = "--views " + std::string(view);
   if (!is_among(sides, context.model.side)) {
     std::vector<std::string> names;
+    const TakesParameter is_weight = weights_alone(context);
     for (const TargetParameter& parameter : context.target->parameters()) {
-      names.push_back(parameter.source->name);
+      if (is_weight(parameter)) names.push_back(parameter.source->name);
     }
     const bool has_maps = !context.model.side.empty();
     throw Error(

@@ -7,7 +7,7 @@ namespace reshardfs {
 
 TakesParameter weights_alone(const ViewContext& context) {
   return [states = context.model.states,
-          prefixes = context.options.source.state_prefixes](const TargetParameter& parameter) {
+          prefixes = context.model.state_prefixes](const TargetParameter& parameter) {
     return !states->contains(parameter.source->name) &&
            !is_training_state(parameter.source->name, prefixes);
   };

@@ -88,8 +88,10 @@ def up(count: int, step: int) -> int:
 
 
 def half(array: np.ndarray) -> Stored:
-    """The upper halves of float32 values."""
-    return stored((np.ascontiguousarray(array).view("<u4") >> 16).astype("<u2").reshape(array.shape), "BF16")
+    """float32 values rounded to bfloat16, to nearest, ties to even."""
+    bits = np.ascontiguousarray(array).view("<u4").astype("<u8")
+    rounded = np.where(np.isnan(array).reshape(bits.shape), bits >> 16 | 0x40, bits + 0x7FFF + (bits >> 16 & 1) >> 16)
+    return stored(rounded.astype("<u2").reshape(array.shape), "BF16")
 
 
 def of_kind(kind: str, array: np.ndarray) -> Stored:
@@ -239,16 +241,21 @@ def model_states(spec: Spec, rank: int) -> dict[str, Any]:
             "ds_config": config_of(spec), "ds_version": VERSION}
 
 
-def write_set(directory: Path, spec: Spec, save: Save = write_archive) -> None:
-    """A run's directory: the tag's directory, latest and the script that DeepSpeed leaves."""
+def write_set(directory: Path, spec: Spec, save: Save = write_archive, model_rank: int = 0,
+              more: dict[str, Any] | None = None) -> None:
+    """A run's directory: the tag's directory, latest and the script that DeepSpeed leaves.
+
+    more: what model files have besides.
+    """
     place = directory / spec.tag
     place.mkdir(parents=True, exist_ok=True)
+    part = f"mp_rank_{model_rank:02}"
     for rank in range(spec.world):
-        save(place / f"{spec.prefix}zero_pp_rank_{rank}_mp_rank_00_optim_states.pt", optim_states(spec, rank))
+        save(place / f"{spec.prefix}zero_pp_rank_{rank}_{part}_optim_states.pt", optim_states(spec, rank))
         if spec.stage == 3:
-            save(place / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt", model_states(spec, rank))
+            save(place / f"zero_pp_rank_{rank}_{part}_model_states.pt", model_states(spec, rank) | (more or {}))
     if spec.stage != 3:
-        save(place / "mp_rank_00_model_states.pt", model_states(spec, 0))
+        save(place / f"{part}_model_states.pt", model_states(spec, 0) | (more or {}))
     if spec.latest:
         (directory / "latest").write_text(spec.tag)
     if spec.script:

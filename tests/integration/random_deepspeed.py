@@ -15,6 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
+import numpy as np  # noqa: E402
+from deepspeed_cuts import random_cuts, write_cut_set  # noqa: E402
 from deepspeed_sets import Spec, random_set, write_set  # noqa: E402
 from format_files import read_safetensors  # noqa: E402
 from mounted import parse_binary, run, scratch  # noqa: E402
@@ -30,12 +32,20 @@ def check(seed: int, root: Path) -> str:
     """What is wrong with one set; empty: nothing."""
     spec = random_set(seed)
     source = root / "set"
-    write_set(source, spec)
+    if seed % 3 == 0:
+        rng = np.random.default_rng([seed])
+        ranks = int(rng.integers(2, 6))
+        write_cut_set(source, spec, random_cuts(rng, spec, ranks), ranks)
+    else:
+        write_set(source, spec)
     place = source if spec.latest else source / spec.tag
     out = root / "out.safetensors"
     result = run("export", place, out, "--force")
     if result.code != 0:
         return result.stderr
+    verified = run("verify", place)
+    if verified.code != 0:
+        return verified.stdout + verified.stderr
     if names := wrong_names(spec, out):
         return f"wrong: {names[:5]}"
     return check_damaged(seed, source / spec.tag, place, out)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import struct
 import sys
 import unittest
+import zipfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -20,9 +22,23 @@ CASES = sorted(path.parent for path in GOLDEN.glob("*/expected.safetensors"))
 OPTIMIZER = "*optim_states.pt"
 
 
+def change_one_element(file: Path) -> None:
+    """The second element of the largest storage of torch.save, each of which is an entry without compression."""
+    with zipfile.ZipFile(file) as archive:
+        entry = max((entry for entry in archive.infolist() if "/data/" in entry.filename), key=lambda one: one.file_size)
+    with file.open("r+b") as out:
+        out.seek(entry.header_offset + 26)
+        name, extra = struct.unpack("<HH", out.read(4))
+        at = entry.header_offset + 30 + name + extra + 2
+        out.seek(at)
+        byte = out.read(1)[0]
+        out.seek(at)
+        out.write(bytes([byte ^ 1]))
+
+
 class GoldenDeepSpeed(unittest.TestCase):
     def test_the_engines_tensors(self) -> None:
-        self.assertEqual(len(CASES), 11)
+        self.assertEqual(len(CASES), 12)
         for case in CASES:
             with self.subTest(case.name), scratch() as directory:
                 result = run("export", case / "set", directory / "out", "--views", "merged-safetensors")
@@ -38,10 +54,27 @@ class GoldenDeepSpeed(unittest.TestCase):
         for text in ("zero_pp_rank_0_mp_rank_00", "zero_pp_rank_1_mp_rank_00", "is 2 in the first, and 4 in the second"):
             self.assertIn(text, one_line(result))
 
+    def test_states_are_known_by_their_origin(self) -> None:
+        """Not by their names: those of SGD are no prefixes of MindSpore's."""
+        with scratch() as directory:
+            source = GOLDEN / "z3_momentum_w3/set"
+            result = run("export", source, directory / "out", "--views", "merged-safetensors", "--weights-only")
+            self.assertEqual(result.code, 0, result.stderr)
+            (file,) = (directory / "out").rglob("*.safetensors")
+            want = [name for name in read_safetensors(GOLDEN / "z3_momentum_w3/expected.safetensors")[0]
+                    if not name.startswith("momentum_buffer.")]
+            self.assertEqual((sorted(read_safetensors(file)[0]), len(want)), (sorted(want), 20))
+        self.assertIn("20 parameters, 346 elements", run("inspect", source).stdout)
+        listed = run("inspect", source, "--weights-only", "--list").stdout
+        self.assertNotIn("momentum_buffer", listed)
+        self.assertIn("emb.weight", listed)
+
     def test_exchanged_ranks_are_refused(self) -> None:
-        """But where DeepSpeed states a wrong order, so that nothing can be compared with it."""
-        for name in ("z1_elastic_w3", "z1_frozen_w3", "z2_align_w3", "z2_pad_w3"):
-            for first, second in itertools.combinations(range(3), 2):
+        """Also where DeepSpeed states a wrong order: by the weights that `module` has rounded."""
+        for name in ("autotp2_z2_w4", "pipe2_z1_w4", "z1_elastic_w3", "z1_frozen_w3", "z2_align_w3", "z2_pad_w3",
+                     "z2_roundrobin_w3"):
+            count = len(sorted((GOLDEN / name / "set").rglob(OPTIMIZER)))
+            for first, second in itertools.combinations(range(count), 2):
                 with self.subTest(name, first=first, second=second), scratch() as directory:
                     source = directory / "set"
                     shutil.copytree(GOLDEN / name / "set", source)
@@ -63,6 +96,47 @@ class GoldenDeepSpeed(unittest.TestCase):
                     shutil.copy(sorted((GOLDEN / other / "set").rglob(OPTIMIZER))[number], file)
                     result = run("inspect", source)
                     self.assertEqual(result.code, 2, result.stdout)
+
+    def test_a_module_that_differs(self) -> None:
+        """In the middle of a parameter, which only verify reads. The optimizer's part is shown."""
+        for name in ("autotp2_z2_w4", "pipe2_z1_w4", "univ_z2_w3", "z1_frozen_w3", "z2_roundrobin_w3"):
+            with self.subTest(name), scratch() as directory:
+                source = directory / "set"
+                shutil.copytree(GOLDEN / name / "set", source)
+                pattern = "layer_00*" if name.startswith("pipe") else "mp_rank_00_model_states.pt"
+                (file,) = source.rglob(pattern)
+                change_one_element(file)
+                result = run("inspect", source)
+                self.assertEqual(result.code, 0, result.stderr)
+                result = run("verify", source)
+                self.assertEqual(result.code, 1, result.stdout + result.stderr)
+                self.assertIn("'module' has 1 element of ", result.stdout)
+
+    def test_a_universal_checkpoint_of_another_order(self) -> None:
+        """As ds_to_universal.py makes it of a run with round_robin_gradients."""
+        with scratch() as directory:
+            source = directory / "set"
+            shutil.copytree(GOLDEN / "univ_z2_w3/set", source)
+            zero = source / "global_step2_universal/zero"
+            for first in sorted(zero.glob("layers.0.*")):
+                second = zero / first.name.replace(".0.", ".1.")
+                first.rename(directory / "other")
+                second.rename(first)
+                (directory / "other").rename(second)
+            result = run("inspect", source)
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("round_robin_gradients", one_line(result))
+
+    def test_a_cut_that_does_not_fit(self) -> None:
+        """One of the ranks of tensor parallelism states another map, or is missing."""
+        with scratch() as directory:
+            source = directory / "set"
+            shutil.copytree(GOLDEN / "autotp2_z2_w4/set", source)
+            for file in source.rglob("*mp_rank_01*"):
+                file.unlink()
+            result = run("inspect", source)
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("1 of the 2 ranks of its tensor parallelism", one_line(result))
 
     def test_a_stage_or_a_layer_that_is_missing(self) -> None:
         """What layers have beside the parameters that are trained, no other file states."""

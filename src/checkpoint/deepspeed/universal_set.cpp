@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/module_copies.h"
 #include "checkpoint/deepspeed/universal_statement.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
@@ -86,7 +87,7 @@ class UniversalReader {
       : directory_(std::move(directory)),
         names_(std::move(names)),
         tree_(tree),
-        joined_(directory_) {}
+        joined_(path_of(names_.front(), std::string(kWeights))) {}
 
   Discovery read() {
     UniversalStatement statement(directory_, tree_);
@@ -106,7 +107,10 @@ class UniversalReader {
               [&] { require_shape(statement, part, *weights.at(names_[part.name])); });
     }
     require_step(statement);
-    for (Read& part : all) joined_.add_whole(part.tensor, joined_.add_file(std::move(part.file)));
+    for (Read& part : all) {
+      joined_.add_whole(part.tensor, joined_.add_file(std::move(part.file)),
+                        part.is_weight() ? std::string() : part.state);
+    }
     // Nothing else is shown of them, but they are files of the set.
     for (ZeroModelFile& model : statement.files()) model.number = joined_.add_file(model.file);
     if (statement.has_module()) {
@@ -114,8 +118,14 @@ class UniversalReader {
         take_untrained(statement.files(), statement.is_stage3(), joined_);
         take_aliases(statement.files().front(), joined_);
       });
+      const ZeroModelFile& model = statement.files().front();
+      for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
     }
-    Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
+    std::vector<JoinedTensors> joined;
+    joined.push_back(std::move(joined_));
+    std::vector<ModuleCopies> copies;
+    Discovery out = JoinedTensors::finish(std::move(joined), copies);
+    judge_copies(take_copies(std::move(copies), out), out);
     statement.state(out.completeness);
     if (statement.has_module()) note_refused(statement.files().front(), out);
     note(out);
@@ -133,6 +143,23 @@ class UniversalReader {
 
     bool is_weight() const { return state == kWeights; }
   };
+
+  /// ds_to_universal.py takes the order of the parameters from param_slice_mappings, which
+  /// round_robin_gradients makes wrong.
+  void judge_copies(const CopyEvidence& evidence, Discovery& out) const {
+    if (evidence.differing.empty()) return;
+    const std::string names = name_list(evidence.differing);
+    if (2 * evidence.different < evidence.elements) {
+      out.warnings.push_back("`module` differs from fp32.pt, which is shown: " + names);
+      return;
+    }
+    throw Error(ErrorKind::kBadInput,
+                "was converted from a run with round_robin_gradients, or of another save: fp32.pt, "
+                "rounded, is not what 'module' has of " +
+                    names)
+        .in_file(directory_.string())
+        .hint("name the directory of the ZeRO files as the source, which reshardfs reads itself");
+  }
 
   fs::path path_of(const std::string& name, const std::string& state) const {
     return directory_ / kZero / name / (state + std::string(kStateExtension));
@@ -236,7 +263,7 @@ class UniversalReader {
       throw Error(ErrorKind::kUnsupported,
                   "has no tensor 'param', as the files of a universal checkpoint have");
     });
-    part.tensor.name = part.is_weight() ? name : part.state + "." + name;
+    part.tensor.name = name;
   }
 
   /// Of stage 3, a file has the elements alone.

@@ -14,12 +14,14 @@
 
 namespace reshardfs {
 
-/// Adds what is not trained, and thus in no flat group: buffers, and frozen parameters.
+/// Adds what is not trained, and thus in no flat group: buffers, and frozen parameters. All else is
+/// a copy of what is there.
 /// @param layers the files by number.
+/// @param stages of the pipeline: that which has a layer's parameters gets the rest of it.
 /// @param untaken gets those whose names in the model nothing states, as of tied layers.
 /// @throws Error of reading the files.
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
-                 JoinedTensors& out, std::vector<std::string>& untaken);
+                 std::vector<JoinedTensors>& stages, std::vector<std::string>& untaken);
 
 }  // namespace reshardfs

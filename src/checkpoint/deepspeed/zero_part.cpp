@@ -41,6 +41,8 @@ class ZeroPart::Reader {
       take_stage3();
     } else {
       take_stage2();
+      const ZeroModelFile& model = models_.front();
+      for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
     }
     try {
       take_aliases(models_.front(), joined_);
@@ -49,11 +51,17 @@ class ZeroPart::Reader {
     }
   }
 
+  void cut(std::size_t rank) {
+    try {
+      joined_.cut(models_.front().states.cuts, rank);
+    } catch (Error& error) {
+      throw error.in_file(path_of(models_.front().name).string()).hint(kBringAll);
+    }
+  }
+
   const ZeroModelStates& model() const { return models_.front().states; }
   const std::vector<ZeroFile>& facts() const noexcept { return facts_; }
   std::size_t optimizer_files() const noexcept { return optimizer_.size(); }
-  /// Trained parameters that an earlier stage has, too.
-  const std::vector<std::string>& shared() const noexcept { return shared_; }
 
   void state(Discovery& out) const {
     std::string renamed = renamed_words(files_);
@@ -331,17 +339,8 @@ class ZeroPart::Reader {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto start =
           static_cast<std::uint64_t>(partitions[group].starts[i] * element_size(dtype));
-      std::string name = name_of(kind, parameters[i].name);
-      if (joined_.has(name)) {
-        if (kind.empty()) shared_.push_back(std::move(name));
-        continue;
-      }
-      joined_.add_tensor(std::move(name), dtype, parameters[i].shape, begin + start);
+      joined_.add_tensor({parameters[i].name, kind}, dtype, parameters[i].shape, begin + start);
     }
-  }
-
-  static std::string name_of(const std::string& kind, const std::string& parameter) {
-    return kind.empty() ? parameter : kind + "." + parameter;
   }
 
   void take_stage3() {
@@ -366,7 +365,7 @@ class ZeroPart::Reader {
       }
       const std::uint64_t begin = joined_.add(std::move(list));
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        joined_.add_tensor(name_of(kind, parameters[i].name), dtype, parameters[i].shape,
+        joined_.add_tensor({parameters[i].name, kind}, dtype, parameters[i].shape,
                            begin + begins[i]);
       }
       if (kind.empty()) take_rest();
@@ -425,7 +424,6 @@ class ZeroPart::Reader {
   const ZeroFiles& names_;
   const SourceTreePtr& tree_;
   JoinedTensors& joined_;
-  std::vector<std::string> shared_{};
   std::vector<ZeroModelFile>
       models_;  ///< the first one; those of all ranks only where they are needed
   std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
@@ -448,6 +446,10 @@ void ZeroPart::take() {
   reader_->take();
 }
 
+void ZeroPart::cut(std::size_t rank) {
+  reader_->cut(rank);
+}
+
 const ZeroModelStates& ZeroPart::model() const {
   return reader_->model();
 }
@@ -458,10 +460,6 @@ const std::vector<ZeroFile>& ZeroPart::facts() const noexcept {
 
 std::size_t ZeroPart::optimizer_files() const noexcept {
   return reader_->optimizer_files();
-}
-
-const std::vector<std::string>& ZeroPart::shared() const noexcept {
-  return reader_->shared();
 }
 
 void ZeroPart::state(Discovery& out) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The files of one stage of a pipeline that DeepSpeed's ZeRO has saved, or of a whole step without
-/// one: whether they are of one save, and where their tensors lie.
+/// The files of one mp_rank that DeepSpeed's ZeRO has saved: of one stage of a pipeline, of one
+/// rank of tensor parallelism, or of a whole step. Whether they are of one save, and where their
+/// tensors lie.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +32,14 @@ class ZeroPart {
 
   /// @throws Error kMissing, kBadInput, kUnsupported if files are not there, or not of one save.
   void open();
-  /// After open(): adds the tensors, but for those that are there already.
-  /// @throws Error kBadInput if lengths do not fit.
+  /// After open(): adds the tensors. @throws Error kBadInput if lengths do not fit.
   void take();
+  /// After take(): see JoinedTensors::cut().
+  void cut(std::size_t rank);
 
   const ZeroModelStates& model() const;
   const std::vector<ZeroFile>& facts() const noexcept;
   std::size_t optimizer_files() const noexcept;
-  /// Trained parameters that were there already.
-  const std::vector<std::string>& shared() const noexcept;
   /// Adds doubts and warnings.
   void state(Discovery& out) const;
 

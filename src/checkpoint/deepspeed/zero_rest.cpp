@@ -71,7 +71,7 @@ void take_pieces(const std::vector<ZeroModelFile>& models, const ZeroShape& froz
     if (!good) refuse("has a piece of '" + printable(frozen.name) + "' of another length");
     vector->add(models[rank].number, contiguous_range(*piece));
   }
-  out.add_tensor(frozen.name, dtype, frozen.shape, out.add(std::move(vector)));
+  out.add_tensor({frozen.name}, dtype, frozen.shape, out.add(std::move(vector)));
 }
 
 }  // namespace

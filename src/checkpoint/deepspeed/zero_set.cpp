@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/module_copies.h"
 #include "checkpoint/deepspeed/zero_layers.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_part.h"
@@ -39,27 +40,64 @@ std::optional<std::string> parse_zero_tag(std::string_view name) {
 
 constexpr StepNames kZeroTagNames{parse_zero_tag, {}, "latest"};
 
-/// A run has stages of a pipeline where its ranks are of no tensor parallelism.
-/// @throws Error kUnsupported if they are, or may be; kMissing if stages are not there.
-void require_pipeline(const fs::path& directory, const ZeroStep& step,
-                      const ZeroModelStates& model) {
+/// The files of each mp_rank, which are of stages of a pipeline, or of ranks of tensor parallelism
+/// that state their cuts.
+/// @return whether they are the latter.
+/// @throws Error kUnsupported if they may be of ranks that state no cuts; kMissing if some are not
+///         there.
+bool are_cut(const fs::path& directory, const ZeroStep& step, const ZeroModelStates& model) {
   const auto parts = static_cast<std::int64_t>(step.parts.size());
   const std::string& file = step.parts.rbegin()->second.model.empty()
                                 ? step.parts.rbegin()->second.optimizer.begin()->second
                                 : step.parts.rbegin()->second.model.begin()->second;
   const auto is_one = [](std::optional<std::int64_t> ranks) { return !ranks || *ranks == 1; };
   const bool is_plain = parts == 1 && step.layers.empty() && is_one(model.model_world);
-  if (is_plain && is_one(model.tensor_world)) return;
+  if (is_plain && is_one(model.tensor_world)) return false;
   // Before 0.19, files of layers alone tell a pipeline; with tensor parallelism, each has several.
   const std::int64_t tensor_world =
       model.tensor_world.value_or(step.layers.empty() ? model.model_world.value_or(parts) : 1);
-  if (tensor_world > 1 || (step.layers.empty() && !model.pipeline_world && parts > 1)) {
+  const bool states_cuts = !model.cuts.empty() && is_one(model.pipeline_world);
+  if (!states_cuts &&
+      (tensor_world > 1 || (step.layers.empty() && !model.pipeline_world && parts > 1))) {
     throw uncut_zero(directory, file, "tensor parallelism");
   }
-  const std::int64_t stages = model.pipeline_world.value_or(parts);
-  if (stages == parts) return;
-  throw Error(ErrorKind::kMissing, "has files of " + std::to_string(parts) + " of the " +
-                                       std::to_string(stages) + " stages of its pipeline")
+  const std::int64_t expected = states_cuts ? tensor_world : model.pipeline_world.value_or(parts);
+  if (expected == parts) return states_cuts;
+  throw Error(ErrorKind::kMissing,
+              "has files of " + std::to_string(parts) + " of the " + std::to_string(expected) +
+                  (states_cuts ? " ranks of its tensor parallelism" : " stages of its pipeline"))
+      .in_file(directory.string())
+      .hint(kBringAll);
+}
+
+/// All ranks of tensor parallelism must state the same cuts.
+void require_same_cuts(const fs::path& directory,
+                       const std::vector<std::unique_ptr<ZeroPart>>& parts) {
+  for (const auto& part : parts) {
+    if (part->model().cuts == parts.front()->model().cuts) continue;
+    throw Error(ErrorKind::kBadInput,
+                "has files of ranks of tensor parallelism whose affine_map differs")
+        .in_file(directory.string())
+        .hint(kBringAll);
+  }
+}
+
+/// A file of another save, or of another rank, differs wherever it has anything. A few parameters
+/// differ if a training script changed them after the optimizer's step.
+/// @throws Error kBadInput
+void judge_copies(const fs::path& directory, const CopyEvidence& evidence, Discovery& out) {
+  if (evidence.differing.empty()) return;
+  const std::string names = name_list(evidence.differing);
+  if (evidence.file.empty()) {
+    out.warnings.push_back("`module` differs from the optimizer's float32, which is shown: " +
+                           names);
+    return;
+  }
+  throw Error(ErrorKind::kBadInput,
+              "'" + printable(fs::path(evidence.file).filename().string()) +
+                  "' is of another rank or of another save: its float32, rounded, is not what "
+                  "'module' has of " +
+                  names)
       .in_file(directory.string())
       .hint(kBringAll);
 }
@@ -70,7 +108,8 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     auto plain = read_without_zero(directory, first.model.begin()->second, tree);
     if (plain) return std::move(*plain);
   }
-  JoinedTensors joined(directory);
+  std::vector<JoinedTensors> joined;
+  joined.reserve(step.parts.size());
   std::vector<std::unique_ptr<ZeroPart>> parts;
   std::vector<ZeroFile> facts;
   std::int64_t expected = 0;
@@ -81,11 +120,14 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
           .in_file(directory.string())
           .hint(kBringAll);
     }
-    parts.push_back(std::make_unique<ZeroPart>(directory, files, tree, joined));
+    const auto& named = files.model.empty() ? files.optimizer : files.model;
+    joined.emplace_back(directory / named.begin()->second);
+    parts.push_back(std::make_unique<ZeroPart>(directory, files, tree, joined.back()));
     parts.back()->open();
     facts.insert(facts.end(), parts.back()->facts().begin(), parts.back()->facts().end());
   }
-  require_pipeline(directory, step, parts.front()->model());
+  const bool is_cut = are_cut(directory, step, parts.front()->model());
+  if (is_cut) require_same_cuts(directory, parts);
   if (parts.size() > 1) {
     try {
       require_one_zero_save(facts);
@@ -94,28 +136,23 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     }
   }
   std::size_t files = 0;
-  for (const auto& part : parts) {
-    part->take();
-    files += part->optimizer_files();
+  for (std::size_t number = 0; number < parts.size(); ++number) {
+    parts[number]->take();
+    if (is_cut) parts[number]->cut(number);
+    files += parts[number]->optimizer_files();
   }
   std::vector<std::string> untaken;
   take_layers(directory, step.layers, tree, joined, untaken);
-  Discovery out = std::move(joined).finish(directory / first.model.begin()->second);
+  std::vector<ModuleCopies> copies;
+  Discovery out = JoinedTensors::finish(std::move(joined), copies);
+  judge_copies(directory, take_copies(std::move(copies), out), out);
   out.completeness.grounds.push_back("the lengths of the flat groups in " + counted(files, "file"));
   out.completeness.counted = true;
   if (!step.layers.empty() && !parts.front()->model().pipeline_world) {
     out.completeness.doubts.push_back("no file states how many stages the pipeline has; " +
                                       std::to_string(parts.size()) + " are there");
   }
-  std::vector<std::string> shared;
-  for (const auto& part : parts) {
-    part->state(out);
-    shared.insert(shared.end(), part->shared().begin(), part->shared().end());
-  }
-  if (!shared.empty()) {
-    out.notes.push_back("in several stages of the pipeline, and taken from the first: " +
-                        name_list(shared));
-  }
+  for (const auto& part : parts) part->state(out);
   if (!untaken.empty()) {
     out.warnings.push_back("left out, because no file states their names in the model: " +
                            name_list(untaken));

@@ -41,6 +41,7 @@ class StatesReader {
     const PickleValue degrees = tree_.find(root_, "checkpoint_parallel_dimensions");
     out.tensor_world = tree_.integer(tree_.find(degrees, "tp_degree"));
     out.pipeline_world = tree_.integer(tree_.find(degrees, "pp_degree"));
+    read_cuts(out);
     out.facts = zero_model_facts(archive_);
     return out;
   }
@@ -141,6 +142,15 @@ class StatesReader {
     return tensors;
   }
 
+  void read_cuts(ZeroModelStates& out) const {
+    if (!out.tensor_world || *out.tensor_world == 1) return;
+    try {
+      out.cuts = read_affine_map(tree_, tree_.find(root_, "universal_checkpoint_info"));
+    } catch (Error& error) {
+      throw error.in_file(archive_.source().name());
+    }
+  }
+
   void read_module(ZeroModelStates& out) const {
     std::unordered_set<std::string_view> known;
     for (const auto& group : out.groups) {
@@ -155,7 +165,12 @@ class StatesReader {
     if (!module.empty()) {
       for (const auto& group : out.groups) {
         for (const ZeroShape& parameter : group) {
-          if (!module.contains(parameter.name)) out.lost.push_back(parameter.name);
+          const auto found = module.find(parameter.name);
+          if (found == module.end()) {
+            out.lost.push_back(parameter.name);
+          } else if (archive_.is_tensor(found->second)) {
+            read_copy(found->second, parameter, out);
+          }
         }
       }
     }
@@ -170,6 +185,16 @@ class StatesReader {
       if (value != module.end()) read_rest(value->second, name, out.buffers, out);
       return true;
     });
+  }
+
+  void read_copy(PickleValue value, const ZeroShape& parameter, ZeroModelStates& out) const {
+    try {
+      TorchTensor tensor = tensor_of(value, parameter.name);
+      if (tensor.shape == parameter.shape) out.copies.push_back(std::move(tensor));
+    } catch (const Error& error) {
+      // What cannot be read is not compared: nothing of it is shown.
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+    }
   }
 
   void read_others(const std::unordered_set<std::string_view>& known, ZeroModelStates& out) const {

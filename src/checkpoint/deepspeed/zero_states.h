@@ -12,6 +12,7 @@
 
 #include "reshardfs/shape.h"
 
+#include "checkpoint/deepspeed/affine_map.h"
 #include "checkpoint/deepspeed/zero_facts.h"
 #include "format/listed_items.h"
 #include "format/torch/torch_archive.h"
@@ -37,6 +38,8 @@ struct ZeroModelStates {
   /// Of `module`, whatever no group has and no alias is: buffers, and parameters that are not
   /// trained. Stage 3 has placeholders there.
   std::vector<TorchTensor> others;
+  /// Of `module`, what groups have, too. Stage 3 has none.
+  std::vector<TorchTensor> copies{};
   /// Those of types that cannot be shown, such as complex ones.
   std::vector<RefusedTensor> refused_buffers;
   /// Parameters of groups that `module` does not have, although it is there.
@@ -48,6 +51,8 @@ struct ZeroModelStates {
   /// The ranks of tensor parallelism, if the file states them apart from those of a pipeline.
   std::optional<std::int64_t> tensor_world{};
   std::optional<std::int64_t> pipeline_world{};  ///< stages, if they are stated
+  /// Read where there are several ranks of tensor parallelism.
+  AffineMap cuts{};
   SaveFacts facts{};
 };
 

@@ -13,6 +13,7 @@
 #include "checkpoint/completeness.h"
 #include "checkpoint/ranks/rank_files.h"
 #include "checkpoint/ranks/source_pattern.h"
+#include "checkpoint/second_copies.h"
 #include "checkpoint/series/set_age.h"
 #include "format/torch/torch_save.h"
 
@@ -39,6 +40,9 @@ struct Discovery {
   std::vector<FoundFile> missing{};
   /// What the set records of its layouts itself; nullptr if it does not.
   std::shared_ptr<const Catalogue> catalogue{};
+  /// See CheckpointSet::state_prefixes().
+  std::vector<std::string> state_prefixes{};
+  CompareCopies compare_copies{};  ///< empty: there are none
   /// Whether the set is complete, according to names and tables.
   Completeness completeness{};
   /// Adds the evidence in the indexes of all files; empty: there is none.

@@ -101,7 +101,7 @@ class Describer {
     if (!source_.options.state_key.empty()) return;
     CommonWrapper wrapper;
     for (const std::string& name : ranks_.held.names) {
-      if (!is_training_state(name)) wrapper.add(name);
+      if (!is_training_state(name, set_.state_prefixes())) wrapper.add(name);
     }
     if (set_.takes_state_key()) wrapper_ = wrapper.key();
     std::string words = wrapper_words(wrapper, set_.takes_state_key());
@@ -158,7 +158,7 @@ class Describer {
   void count_elements(const SourceTable& table) {
     out_.model.elements = 0;
     for (const SourceParameter& parameter : table.parameters()) {
-      if (is_training_state(parameter.name)) continue;
+      if (is_training_state(parameter.name, set_.state_prefixes())) continue;
       if (!parameter.grid) {
         // Its full shape is not known.
         out_.model.elements.reset();
@@ -172,7 +172,7 @@ class Describer {
     out_.model.elements = 0;
     for (const RankFile& file : set_.files()) {
       for (const TensorEntry& entry : file.index->entries()) {
-        if (!is_training_state(entry.name)) count(entry.shape, entry.dtype);
+        if (!is_training_state(entry.name, set_.state_prefixes())) count(entry.shape, entry.dtype);
       }
     }
   }

@@ -116,6 +116,7 @@ std::optional<std::int64_t> stages_by_names(const std::vector<std::size_t>& grou
 
 RankNames rank_names(const CheckpointSet& set) {
   RankNames result;
+  result.held.state_prefixes = set.state_prefixes();
   NameLists lists;
   std::map<std::vector<std::size_t>, std::size_t> numbers;
   std::unordered_map<std::string, std::size_t> known;

@@ -80,7 +80,7 @@ ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelM
   std::vector<const std::string*> weights;
   for (std::size_t i = 0; i < held.names.size(); ++i) {
     const std::string& name = held.names[i];
-    if (is_training_state(name)) {
+    if (is_training_state(name, held.state_prefixes)) {
       ++facts.states;
       continue;
     }

@@ -17,6 +17,8 @@ struct HeldNames {
   /// Numbers of the groups of ranks that hold each name, in the order of `names`; ranks that hold
   /// the same names are one group. Empty: there is one group.
   std::vector<std::set<std::size_t>> groups{};
+  /// See CheckpointSet::state_prefixes().
+  std::vector<std::string> state_prefixes{};
 };
 
 /// Networks, maps, and how many weights, states and layers there are; nothing about elements.

@@ -183,7 +183,8 @@ void require_cover(const DiffSide& side) {
   for (const SourceParameter& parameter : side.table().parameters()) {
     lays_out = lays_out || parameter.grid != nullptr;
     const bool is_matrix = parameter.holders.front().entry->shape.size() > 1;
-    if (parameter.grid || !is_matrix || is_training_state(parameter.name)) continue;
+    if (parameter.grid || !is_matrix || is_training_state(parameter.name, side.state_prefixes()))
+      continue;
     throw Error(ErrorKind::kBadInput,
                 fmt::format("it has no layout of '{}'", printable(parameter.name)));
   }

@@ -125,7 +125,7 @@ class ModelStatement {
 
   void add(Held held) {
     const std::string& name = *held.name;
-    if (is_training_state(name)) return;
+    if (is_training_state(name, question_.set.state_prefixes())) return;
     held_.push_back(std::move(held));
     if (is_of_other_part(name)) return;
     if (const auto layer = layer_of(name)) stacks_[layer->block].add(layer->number, layer->rest);

@@ -65,7 +65,7 @@ ReportSubject report_subject(const ViewContext& context) {
   const std::string& step = context.target->source().checkpoint().step();
   return {context.target,
           context.ranks,
-          ParameterRoles(context.options.source.state_prefixes, context.model.states),
+          ParameterRoles(context.model.state_prefixes, context.model.states),
           facts_of(context),
           report_command(context.options, step),
           rank_files(context.files)};

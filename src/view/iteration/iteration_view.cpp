@@ -202,7 +202,7 @@ class SetBuilder {
   explicit SetBuilder(const ViewContext& context)
       : context_(context),
         state_(training_state(context)),
-        set_(saved_set(*context.target, context.options.source.state_prefixes)),
+        set_(saved_set(*context.target, context.model.state_prefixes)),
         prefix_(prefix_of(context.target->source().checkpoint())),
         directory_(fmt::format("{}iteration_{:08}/", kRoot, state_.step)),
         with_tensors_(safetensors_common(context, SafetensorsKind::kMindSpores, "ms")) {}
