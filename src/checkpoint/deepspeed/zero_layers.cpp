@@ -4,45 +4,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/torch/archive_folder.h"
-#include "format/torch/torch_values.h"
 #include "storage/inputs.h"
 
 namespace reshardfs {
-namespace {
-
-/// The tensors under their local names.
-std::vector<TorchTensor> read_layer(const ByteSource& file) {
-  return read_archive(file, [](const TorchArchive& archive) {
-    std::vector<TorchTensor> tensors;
-    const PickleTree& tree = archive.tree();
-    tree.for_each_pair(tree.root(), [&](PickleValue key, PickleValue value) {
-      const auto name = tree.text(key);
-      if (!name || !archive.is_tensor(value)) return true;
-      TorchTensor tensor = archive.tensor(value);
-      tensor.name = *name;
-      tensors.push_back(std::move(tensor));
-      return true;
-    });
-    return tensors;
-  });
-}
-
-}  // namespace
-
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
-                 std::vector<JoinedTensors>& stages, std::vector<std::string>& untaken) {
+                 std::vector<JoinedTensors>& stages, LeftOfLayers& left) {
   const auto stage_of = [&](const std::string& name) {
     return std::find_if(stages.begin(), stages.end(),
                         [&](const JoinedTensors& stage) { return stage.has(name); });
   };
   for (const auto& [number, name] : layers) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    std::vector<TorchTensor> tensors = read_layer(*file);
+    NamedTensors named = read_archive(*file, [](const TorchArchive& archive) {
+      return named_tensors(archive, archive.tree().root());
+    });
+    const std::string prefix = std::to_string(number) + ".";
+    for (const RefusedTensor& tensor : named.refused) left.refused.push_back(prefix + tensor.name);
+    std::vector<TorchTensor>& tensors = named.tensors;
     auto stage = stages.end();
     for (TorchTensor& tensor : tensors) {
-      tensor.name.insert(0, std::to_string(number) + ".");
+      tensor.name.insert(0, prefix);
       if (stage == stages.end()) stage = stage_of(tensor.name);
     }
     // A tied layer is trained under the name of what it is tied to.
@@ -51,7 +35,7 @@ void take_layers(const std::filesystem::path& directory,
     for (TorchTensor& tensor : tensors) {
       const auto known = stage_of(tensor.name);
       if (!is_named) {
-        untaken.push_back(tensor.name);
+        left.unnamed.push_back(tensor.name);
       } else if (known == stages.end()) {
         stage->add_whole(tensor, place);
       } else if (known == stage) {

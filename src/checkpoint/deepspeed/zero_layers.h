@@ -14,14 +14,19 @@
 
 namespace reshardfs {
 
+struct LeftOfLayers {
+  std::vector<std::string> unnamed{};  ///< nothing states their names in the model: of tied layers
+  std::vector<std::string> refused{};  ///< of types that cannot be shown
+};
+
 /// Adds what is not trained, and thus in no flat group: buffers, and frozen parameters. All else is
 /// a copy of what is there.
 /// @param layers the files by number.
 /// @param stages of the pipeline: that which has a layer's parameters gets the rest of it.
-/// @param untaken gets those whose names in the model nothing states, as of tied layers.
+/// @param left gets what is not added.
 /// @throws Error of reading the files.
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
-                 std::vector<JoinedTensors>& stages, std::vector<std::string>& untaken);
+                 std::vector<JoinedTensors>& stages, LeftOfLayers& left);
 
 }  // namespace reshardfs

@@ -28,9 +28,18 @@ bool take_word(std::string_view& text, std::string_view word) {
 }
 
 bool is_of_experts(std::string_view name) {
-  const bool is_state = name.ends_with(kModelEnd) || name.ends_with(kOptimizerEnd);
-  return is_state &&
-         (name.find("expert") != std::string_view::npos || name.starts_with("expp_rank_"));
+  return name.ends_with(kModelEnd) && name.find("expert") != std::string_view::npos;
+}
+
+/// "layer_0_expert_3_mp_rank_00_model_states.pt", of no tensor parallelism: the layer and the
+/// expert.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_expert_name(std::string_view name) {
+  if (!take_word(name, "layer_")) return std::nullopt;
+  const auto layer = take_number<std::int64_t>(name);
+  if (!layer || !take_word(name, "_expert_")) return std::nullopt;
+  const auto expert = take_number<std::int64_t>(name);
+  if (!expert || name != "_mp_rank_00_model_states.pt") return std::nullopt;
+  return std::pair(*layer, *expert);
 }
 
 struct LayerName {
@@ -71,10 +80,9 @@ std::optional<ZeroFileName> parse_zero_name(std::string_view name) {
   return out;
 }
 
-Error uncut_zero(const std::filesystem::path& directory, const std::string& file,
-                 std::string_view parallelism) {
-  return Error(ErrorKind::kUnsupported, "is a checkpoint of DeepSpeed with " +
-                                            std::string(parallelism) + " (" + printable(file) +
+Error uncut_zero(const std::filesystem::path& directory, const std::string& file) {
+  return Error(ErrorKind::kUnsupported, "is a checkpoint of DeepSpeed with tensor parallelism (" +
+                                            printable(file) +
                                             "), and no file states how tensors are cut by it")
       .in_file(directory.string())
       .hint(kUniversal);
@@ -83,11 +91,16 @@ Error uncut_zero(const std::filesystem::path& directory, const std::string& file
 std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
                                         const SourceTreePtr& tree) {
   ZeroStep step;
-  std::string of_experts;
   std::string of_tensors;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (!entry.is_regular) continue;
-    if (is_of_experts(entry.name)) of_experts = entry.name;
+    if (is_of_experts(entry.name)) {
+      if (entry.is_link && refuses_links(tree)) throw link_refused(directory / entry.name);
+      const auto expert = parse_expert_name(entry.name);
+      if (expert) step.experts.emplace(*expert, entry.name);
+      step.has_other_experts = step.has_other_experts || !expert;
+      continue;
+    }
     const auto layer = parse_layer_name(entry.name);
     const auto name = parse_zero_name(entry.name);
     if (!layer && !name) continue;
@@ -108,8 +121,7 @@ std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
         .hint("keep those of one save");
   }
   if (step.parts.empty()) return std::nullopt;
-  if (!of_experts.empty()) throw uncut_zero(directory, of_experts, "expert parallelism");
-  if (!of_tensors.empty()) throw uncut_zero(directory, of_tensors, "tensor parallelism");
+  if (!of_tensors.empty()) throw uncut_zero(directory, of_tensors);
   return step;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -33,22 +34,25 @@ struct ZeroFiles {
   bool model_of_each_rank = false;
 };
 
+/// The files of experts, by the number of the layer among those with experts, and by expert.
+using ZeroExperts = std::map<std::pair<std::int64_t, std::int64_t>, std::string>;
+
 /// The files of one step.
 struct ZeroStep {
   /// By the number behind mp_rank_: of a pipeline without tensor parallelism, its stages.
   std::map<std::int64_t, ZeroFiles> parts;
   /// Of a pipeline, by the number of the layer: its parameters under their local names.
   std::map<std::int64_t, std::string> layers;
+  ZeroExperts experts{};
+  bool has_other_experts = false;  ///< whose files have names that are not read
 };
 
-/// A refusal of what no file states the cuts of.
-/// @param file one of that kind.
-Error uncut_zero(const std::filesystem::path& directory, const std::string& file,
-                 std::string_view parallelism);
+/// A refusal of tensor parallelism, of which no file states the cuts.
+/// @param file one of a rank of it.
+Error uncut_zero(const std::filesystem::path& directory, const std::string& file);
 
 /// @return nullopt if the directory has none.
-/// @throws Error kUnsupported if the step was saved with experts, or layers with tensor
-/// parallelism;
+/// @throws Error kUnsupported if layers were saved with tensor parallelism;
 ///         kBadInput if two files are of one rank, or for a link if links are refused.
 std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
                                         const SourceTreePtr& tree);

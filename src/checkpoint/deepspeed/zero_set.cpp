@@ -14,6 +14,7 @@
 #include "base/text/url_path.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
 #include "checkpoint/deepspeed/module_copies.h"
+#include "checkpoint/deepspeed/zero_experts.h"
 #include "checkpoint/deepspeed/zero_layers.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_part.h"
@@ -59,7 +60,7 @@ bool are_cut(const fs::path& directory, const ZeroStep& step, const ZeroModelSta
   const bool states_cuts = !model.cuts.empty() && is_one(model.pipeline_world);
   if (!states_cuts &&
       (tensor_world > 1 || (step.layers.empty() && !model.pipeline_world && parts > 1))) {
-    throw uncut_zero(directory, file, "tensor parallelism");
+    throw uncut_zero(directory, file);
   }
   const std::int64_t expected = states_cuts ? tensor_world : model.pipeline_world.value_or(parts);
   if (expected == parts) return states_cuts;
@@ -103,6 +104,7 @@ void judge_copies(const fs::path& directory, const CopyEvidence& evidence, Disco
 }
 
 Discovery read_files(const fs::path& directory, const ZeroStep& step, const SourceTreePtr& tree) {
+  if (!step.experts.empty() || step.has_other_experts) return read_experts(directory, step, tree);
   const ZeroFiles& first = step.parts.begin()->second;
   if (step.parts.size() == 1 && first.optimizer.empty() && first.model.size() == 1) {
     auto plain = read_without_zero(directory, first.model.begin()->second, tree);
@@ -141,8 +143,8 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     if (is_cut) parts[number]->cut(number);
     files += parts[number]->optimizer_files();
   }
-  std::vector<std::string> untaken;
-  take_layers(directory, step.layers, tree, joined, untaken);
+  LeftOfLayers left;
+  take_layers(directory, step.layers, tree, joined, left);
   std::vector<ModuleCopies> copies;
   Discovery out = JoinedTensors::finish(std::move(joined), copies);
   judge_copies(directory, take_copies(std::move(copies), out), out);
@@ -153,9 +155,13 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
                                       std::to_string(parts.size()) + " are there");
   }
   for (const auto& part : parts) part->state(out);
-  if (!untaken.empty()) {
+  if (!left.unnamed.empty()) {
     out.warnings.push_back("left out, because no file states their names in the model: " +
-                           name_list(untaken));
+                           name_list(left.unnamed));
+  }
+  if (!left.refused.empty()) {
+    out.warnings.push_back("left out, because their types cannot be shown: " +
+                           name_list(left.refused));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -380,6 +381,27 @@ class StatesReader {
 };
 
 }  // namespace
+
+NamedTensors named_tensors(const TorchArchive& archive, PickleValue dict) {
+  NamedTensors out;
+  const PickleTree& tree = archive.tree();
+  tree.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
+    const auto name = tree.text(key);
+    if (!name || !archive.is_tensor(value)) return true;
+    try {
+      TorchTensor tensor = archive.tensor(value);
+      tensor.name = *name;
+      out.tensors.push_back(std::move(tensor));
+    } catch (Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) {
+        throw error.in_file(archive.source().name()).for_parameter(std::string(*name));
+      }
+      out.refused.push_back({std::string(*name), error.message()});
+    }
+    return true;
+  });
+  return out;
+}
 
 ZeroModelStates read_zero_model(const TorchArchive& archive) {
   return StatesReader(archive).read_model();

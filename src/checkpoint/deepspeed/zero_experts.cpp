@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/deepspeed/zero_experts.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/text/text.h"
+#include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/torch/archive_folder.h"
+#include "storage/inputs.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBringExperts = "bring all files of the step, from one save";
+
+struct ModelFile {
+  NamedTensors tensors{};
+  std::vector<std::int64_t> experts{};  ///< how many each layer has
+};
+
+ModelFile read_model(const TorchArchive& archive) {
+  const PickleTree& tree = archive.tree();
+  const PickleValue root = tree.root();
+  if (tree.find(root, "ds_autoep_layers").is(PickleKind::kList)) {
+    throw Error(ErrorKind::kUnsupported, "was saved with DeepSpeed's AutoEP, which is not read");
+  }
+  ModelFile out;
+  const PickleValue module = tree.find(root, "module");
+  if (!module.is(PickleKind::kDict)) {
+    throw Error(ErrorKind::kUnsupported, "has no 'module' with the model beside its experts");
+  }
+  out.tensors = named_tensors(archive, module);
+  const PickleValue counts = tree.find(root, "num_experts");
+  tree.for_each(counts, [&](PickleValue value) {
+    const auto count = tree.integer(value);
+    if (!count || *count < 0) {
+      throw Error(ErrorKind::kBadInput, "has 'num_experts' that are no numbers");
+    }
+    out.experts.push_back(*count);
+    return true;
+  });
+  if (out.experts.empty()) {
+    throw Error(ErrorKind::kUnsupported,
+                "has no 'num_experts', as DeepSpeed saves it with experts");
+  }
+  return out;
+}
+
+/// @throws Error kMissing or kBadInput
+void require_files(const fs::path& directory, const ZeroExperts& files,
+                   const std::vector<std::int64_t>& counts) {
+  std::size_t expected = 0;
+  for (std::size_t layer = 0; layer < counts.size(); ++layer) {
+    for (std::int64_t expert = 0; expert < counts[layer]; ++expert, ++expected) {
+      if (files.contains({static_cast<std::int64_t>(layer), expert})) continue;
+      throw Error(ErrorKind::kMissing, "has no file of expert " + std::to_string(expert) +
+                                           " of layer " + std::to_string(layer))
+          .in_file(directory.string())
+          .hint(kBringExperts);
+    }
+  }
+  if (files.size() == expected) return;
+  throw Error(ErrorKind::kBadInput, "has files of " + counted(files.size(), "expert") +
+                                        ", but the file of model states has num_experts of " +
+                                        std::to_string(expected))
+      .in_file(directory.string())
+      .hint(kBringExperts);
+}
+
+void add(NamedTensors tensors, const ByteSourcePtr& file, JoinedTensors& out,
+         std::vector<std::string>& refused) {
+  const std::size_t number = out.add_file(file);
+  for (const TorchTensor& tensor : tensors.tensors) out.add_whole(tensor, number);
+  for (const RefusedTensor& tensor : tensors.refused) refused.push_back(tensor.name);
+}
+
+}  // namespace
+
+Discovery read_experts(const fs::path& directory, const ZeroStep& step, const SourceTreePtr& tree) {
+  const auto part = step.parts.find(0);
+  const bool is_plain = part != step.parts.end() && step.parts.size() == 1 &&
+                        part->second.model.size() == 1 && !part->second.model_of_each_rank &&
+                        step.layers.empty();
+  if (!is_plain || step.has_other_experts) {
+    throw Error(ErrorKind::kUnsupported,
+                "is a checkpoint of DeepSpeed with experts beside tensor or pipeline parallelism, "
+                "or of a release that had other files of experts")
+        .in_file(directory.string())
+        .hint("load it with DeepSpeed, and save its weights");
+  }
+  const fs::path model_path = directory / part->second.model.begin()->second;
+  const ByteSourcePtr model = open_file(model_path, tree);
+  ModelFile read = read_archive(*model, read_model);
+  require_files(directory, step.experts, read.experts);
+  std::vector<JoinedTensors> joined;
+  JoinedTensors& out = joined.emplace_back(model_path);
+  std::vector<std::string> refused;
+  add(std::move(read.tensors), model, out, refused);
+  for (const auto& [place, name] : step.experts) {
+    const ByteSourcePtr file = open_file(directory / name, tree);
+    NamedTensors tensors = read_archive(*file, [](const TorchArchive& archive) {
+      return named_tensors(archive, archive.tree().root());
+    });
+    const std::string own = ".deepspeed_experts." + std::to_string(place.second) + ".";
+    for (const TorchTensor& tensor : tensors.tensors) {
+      if (tensor.name.find(own) != std::string::npos && !out.has(tensor.name)) continue;
+      throw Error(ErrorKind::kBadInput, "has a tensor that is not this expert's")
+          .in_file((directory / name).string())
+          .for_parameter(tensor.name)
+          .hint(kBringExperts);
+    }
+    add(std::move(tensors), file, out, refused);
+  }
+  std::vector<ModuleCopies> none;
+  Discovery found = JoinedTensors::finish(std::move(joined), none);
+  found.completeness.grounds.push_back("num_experts in " +
+                                       printable(model_path.filename().string()));
+  found.completeness.counted = true;
+  found.completeness.doubts.push_back("files of experts do not state of which save they are");
+  found.warnings.push_back(
+      "left out: the float32 of the weights and the optimizer's states, which are cut by expert "
+      "parallelism");
+  if (!refused.empty()) {
+    found.warnings.push_back("left out, because their types cannot be shown: " +
+                             name_list(refused));
+  }
+  return found;
+}
+
+}  // namespace reshardfs
