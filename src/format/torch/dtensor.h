@@ -40,7 +40,7 @@ struct DTensorMesh {
 using DTensorMeshes = std::unordered_map<std::uint64_t, DTensorMesh>;
 
 /// @throws Error kUnsupported or kBadInput that says why its part cannot be told, without the file:
-///         strided shards, partial values, and other placements.
+///         partial values, other placements, and strided shards that do not fit the mesh.
 DTensorPart read_dtensor(const PickleTree& tree, PickleValue value, DTensorMeshes& meshes);
 inline DTensorPart read_dtensor(const PickleTree& tree, PickleValue value) {
   DTensorMeshes meshes;

@@ -117,11 +117,8 @@ TEST(DTensor, RefusesMeshesWhoseRanksDoNotAscend) {
 
 TEST(DTensor, RefusesOtherPlacements) {
   const Mesh mesh{{2}, {0}, {}, 0};
-  const p::Pairs strided{{"dim", p::number(0)}, {"split_factor", p::number(2)}};
-  for (const auto& [name, state] :
-       std::vector<std::pair<std::string, p::Pairs>>{{"Partial", {{"reduce_op", p::text("sum")}}},
-                                                     {"_StridedShard", strided},
-                                                     {"Ragged", {}}}) {
+  for (const auto& [name, state] : std::vector<std::pair<std::string, p::Pairs>>{
+           {"Partial", {{"reduce_op", p::text("sum")}}}, {"Ragged", {}}}) {
     expect_no_place(of_26({4}, mesh, {p::placement(name, state)}), "placed as " + name,
                     ErrorKind::kUnsupported);
   }
@@ -132,6 +129,47 @@ TEST(DTensor, RefusesOtherPlacements) {
   expect_no_place(of_26({4}, mesh, {p::placement("Shard")}), "that it does not have");
   expect_no_place(of_26({4}, mesh, {}), "placements do not fit its mesh");
   expect_no_place(of_26({4}, mesh, {p::shard(0), p::shard(0)}), "placements do not fit its mesh");
+}
+
+std::string strided(std::int64_t dimension, std::int64_t parts) {
+  return p::placement("_StridedShard",
+                      {{"dim", p::number(dimension)}, {"split_factor", p::number(parts)}});
+}
+
+// torch.distributed.tensor.placement_types._StridedShard: FSDP2 cuts what tensor parallelism has
+// left, though its dimension of the mesh comes first.
+TEST(DTensor, CutsStridedShardsBehindLaterDimensions) {
+  const auto at = [](std::int64_t dp, std::int64_t tp) {
+    return of_214({10}, {{2, 2}, {dp, tp}, {0, 1, 2, 3}, 2 * dp + tp},
+                  {strided(0, 2), p::shard(0)});
+  };
+  expect_place(at(0, 0), {0}, {3}, 0);
+  expect_place(at(1, 0), {3}, {2}, 2);
+  expect_place(at(0, 1), {5}, {3}, 1);
+  expect_place(at(1, 1), {8}, {2}, 3);
+  // Replicated over the mesh dimension between, and another dimension of the tensor.
+  expect_place(of_214({8, 6}, {{2, 2, 2}, {1, 0, 1}, {0, 1, 2, 3, 4, 5, 6, 7}, 5},
+                      {strided(0, 2), p::shard(1), p::shard(0)}),
+               {6, 0}, {2, 3}, 5);
+  // Two of them: the inner one is the outer one's later dimension.
+  expect_place(of_214({16}, {{2, 2, 2}, {1, 0, 1}, {0, 1, 2, 3, 4, 5, 6, 7}, 5},
+                      {strided(0, 4), strided(0, 2), p::shard(0)}),
+               {10}, {2}, 5);
+  expect_place(of_214({4}, {{2}, {1}, {0, 1}, 1}, {strided(0, 1)}), {2}, {2}, 1);
+}
+
+TEST(DTensor, RefusesStridedShardsThatDoNotFit) {
+  const Mesh mesh{{2, 2}, {0, 0}, {}, 0};
+  for (const auto& placements :
+       std::vector<std::vector<std::string>>{{strided(0, 3), p::shard(0)},
+                                             {strided(0, 2), p::shard(1)},
+                                             {p::shard(0), strided(0, 2)}}) {
+    expect_no_place(of_26({4, 4}, mesh, placements), "a strided shard with split_factor",
+                    ErrorKind::kUnsupported);
+  }
+  expect_no_place(
+      of_26({4}, mesh, {p::placement("_StridedShard", {{"dim", p::number(0)}}), p::shard(0)}),
+      "without its split_factor");
 }
 
 TEST(DTensor, FollowsThePlainOrderOnly) {

@@ -364,6 +364,8 @@ TEST(InstalledMaps, AllLoad) {
                            "mindformers-telechat2",
                            "packed-experts",
                            "packed-experts-mixtral",
+                           "torchtitan-llama",
+                           "torchtitan-qwen3",
                            "vllm-llama",
                            "vllm-llama-no-scales"}) {
     const ModelMap map = installed_map(name);
@@ -371,7 +373,8 @@ TEST(InstalledMaps, AllLoad) {
     EXPECT_FALSE(map.rules.empty()) << name;
   }
   // They are parts of others: their "@" needs the others' [[block]].
-  for (const char* name : {"megatron-moe", "megatron-moe-numbered", "mindformers-moe"}) {
+  for (const char* name :
+       {"megatron-moe", "megatron-moe-numbered", "meta-layers", "mindformers-moe"}) {
     EXPECT_THAT(refusal_of([&] { installed_map(name); }), HasSubstr("[[block]]")) << name;
   }
 }

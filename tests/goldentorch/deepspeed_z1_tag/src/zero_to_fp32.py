@@ -1,0 +1,1 @@
+# a stand-in for DeepSpeed's script
