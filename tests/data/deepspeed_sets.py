@@ -67,7 +67,12 @@ class Spec:
         return [sum(map(elements, group.values())) + sum(more) for group, more in zip(self.groups, behind)]
 
     def paddings(self, rank: int) -> list[int]:
-        return [up(total, 2 * self.world) - total if rank == self.world - 1 else 0 for total in self.group_sizes()]
+        """What the file of a rank states: its own, as ZeRO's files do; or all of it in the last one, as those of
+        BF16_Optimizer, where weights have the padding, too."""
+        behind = [(up(total, 2 * self.world), total) for total in self.group_sizes()]
+        if self.padded == "both":
+            return [whole - total if rank == self.world - 1 else 0 for whole, total in behind]
+        return [min(whole // self.world, max(0, (rank + 1) * whole // self.world - total)) for whole, total in behind]
 
     def reference(self) -> Tensors:
         """Whole tensors by name, as they are to be shown."""

@@ -38,7 +38,7 @@ def change_one_element(file: Path) -> None:
 
 class GoldenDeepSpeed(unittest.TestCase):
     def test_the_engines_tensors(self) -> None:
-        self.assertEqual(len(CASES), 13)
+        self.assertEqual(len(CASES), 14)
         for case in CASES:
             with self.subTest(case.name), scratch() as directory:
                 result = run("export", case / "set", directory / "out", "--views", "merged-safetensors")

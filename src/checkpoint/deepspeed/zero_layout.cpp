@@ -65,6 +65,16 @@ ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
   return out;
 }
 
+bool is_end_of_group(const std::vector<std::int64_t>& lengths,
+                     const std::vector<std::int64_t>& paddings, std::size_t rank) {
+  const std::int64_t part = add_or_throw(lengths.front(), paddings.front(), "a group's length");
+  if (lengths[rank] > part || paddings[rank] != part - lengths[rank]) return false;
+  for (std::size_t i = rank + 1; i < lengths.size(); ++i) {
+    if (lengths[i] != 0 || paddings[i] != part) return false;
+  }
+  return true;
+}
+
 ZeroFragment zero_fragment(const ZeroPartition& partition, std::size_t parameter,
                            std::int64_t count, std::size_t rank) {
   const std::int64_t begin = std::max(partition.starts[parameter], partition.parts[rank]);

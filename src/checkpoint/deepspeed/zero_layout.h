@@ -23,7 +23,7 @@ struct ZeroPartition {
 /// What files state of such a vector beside the lengths.
 struct ZeroPaddings {
   std::vector<std::int64_t> alignments{};  ///< behind each parameter; empty: none
-  /// Behind the part of the last rank, if that is stated: then the lengths are exact.
+  /// Behind the last element, of all ranks together, if that is stated: then the lengths are exact.
   std::optional<std::int64_t> end{};
 };
 
@@ -32,6 +32,12 @@ struct ZeroPaddings {
 ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
                              const std::vector<std::int64_t>& lengths,
                              const ZeroPaddings& paddings = {});
+
+/// Whether a group ends in this rank's part, which has padding, and the ranks behind it have
+/// padding alone: a group may have fewer elements than its padding. Each rank states its own.
+/// @param lengths of the ranks' parts, without padding.
+bool is_end_of_group(const std::vector<std::int64_t>& lengths,
+                     const std::vector<std::int64_t>& paddings, std::size_t rank);
 
 /// The part of a parameter that a rank has; count is 0 if it has none.
 ZeroFragment zero_fragment(const ZeroPartition& partition, std::size_t parameter,

@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/checked.h"
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
@@ -239,6 +240,7 @@ class ZeroPart::Reader {
       const std::int64_t padding =
           states.paddings ? (*states.paddings)[group] : states.excess[group];
       if (padding == 0 || (is_last && (states.paddings || padding < 2 * world()))) continue;
+      if (ends_with(rank, group)) continue;
       refuse("'" + printable(optimizer_name(rank)) + "' has " +
              counted(static_cast<std::size_t>(padding), "element") + " of padding in group " +
              std::to_string(group) + ", " +
@@ -246,6 +248,17 @@ class ZeroPart::Reader {
                       : "which the last rank's file alone has") +
              ": the files are not of one save");
     }
+  }
+
+  bool ends_with(std::size_t rank, std::size_t group) const {
+    std::vector<std::int64_t> lengths;
+    std::vector<std::int64_t> paddings;
+    for (const ZeroOptimizerStates& states : optimizer_) {
+      if (!states.paddings) return false;
+      lengths.push_back(states.weights[group].shape.front());
+      paddings.push_back((*states.paddings)[group]);
+    }
+    return is_end_of_group(lengths, paddings, rank);
   }
 
   /// A flat group of one kind: the weights, or one of the moments; nullptr: there is none.
@@ -302,7 +315,12 @@ class ZeroPart::Reader {
     ZeroPaddings out;
     const ZeroOptimizerStates& last = optimizer_.back();
     if (group < last.alignments.size()) out.alignments = last.alignments[group];
-    if (last.paddings) out.end = (*last.paddings)[group];
+    if (!last.paddings) return out;
+    out.end = 0;
+    for (const ZeroOptimizerStates& states : optimizer_) {
+      if (!states.paddings) continue;
+      out.end = add_or_throw(*out.end, (*states.paddings)[group], "a group's length");
+    }
     return out;
   }
 

@@ -71,6 +71,16 @@ Owners joined_fragments(const std::vector<ZeroShape>& parameters, const ZeroPart
   return all;
 }
 
+TEST(ZeroPartition, EndsBeforeTheLastRank) {
+  EXPECT_TRUE(is_end_of_group({4, 3, 0}, {0, 1, 4}, 1));
+  EXPECT_TRUE(is_end_of_group({1, 0}, {1, 2}, 0));
+  EXPECT_TRUE(is_end_of_group({2, 0, 0}, {0, 2, 2}, 1));
+  EXPECT_FALSE(is_end_of_group({4, 3, 1}, {0, 1, 3}, 1)) << "elements behind the end";
+  EXPECT_FALSE(is_end_of_group({4, 3, 0}, {0, 1, 3}, 1)) << "less padding behind the end";
+  EXPECT_FALSE(is_end_of_group({4, 3, 0}, {0, 2, 4}, 1)) << "a longer part";
+  EXPECT_FALSE(is_end_of_group({4, 5, 0}, {0, 1, 4}, 1)) << "a longer part";
+}
+
 TEST(ZeroPartition, CutsTheVectorOfAllParameters) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
