@@ -74,6 +74,13 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
     throw error.in_file(directory.string());
   }
   const ZeroModelStates& first = models_.front().states;
+  if (first.is_disordered) {
+    throw Error(ErrorKind::kUnsupported,
+                "was converted from a run with round_robin_gradients, of which DeepSpeed's script "
+                "takes elements of other parameters")
+        .in_file(directory.string())
+        .hint("name the directory of the run: reshardfs reads its files directly");
+  }
   steps_ = first.steps;
   are_whole_ = first.tensor_world.value_or(static_cast<std::int64_t>(ranks.size())) == 1;
   has_module_ = ranks.size() == 1;

@@ -43,6 +43,7 @@ class StatesReader {
     out.tensor_world = tree_.integer(tree_.find(degrees, "tp_degree"));
     out.pipeline_world = tree_.integer(tree_.find(degrees, "pp_degree"));
     read_cuts(out);
+    out.is_disordered = is_disordered(out);
     out.facts = zero_model_facts(archive_);
     return out;
   }
@@ -68,8 +69,7 @@ class StatesReader {
     if (out.weights.empty()) refuse("has an empty list of flat groups", ErrorKind::kBadInput);
     read_paddings(states, out);
     read_moments(optimizer, out);
-    const PickleValue config = tree_.find(tree_.find(root_, "ds_config"), "zero_optimization");
-    out.is_round_robin = tree_.boolean(tree_.find(config, "round_robin_gradients")) == true;
+    out.is_round_robin = is_round_robin();
     read_fragments(tree_.find(states, "param_slice_mappings"), out);
     out.world = largest(tree_.find(states, "partition_count"));
     out.facts = zero_optimizer_facts(archive_, optimizer, out.steps);
@@ -80,6 +80,27 @@ class StatesReader {
   [[noreturn]] void refuse(const std::string& what,
                            ErrorKind kind = ErrorKind::kUnsupported) const {
     throw Error(kind, what).in_file(archive_.source().name());
+  }
+
+  bool is_round_robin() const {
+    const PickleValue config = tree_.find(tree_.find(root_, "ds_config"), "zero_optimization");
+    return tree_.boolean(tree_.find(config, "round_robin_gradients")) == true;
+  }
+
+  /// Round-robin deals the parameters of a group to the ranks: as long as none gets two, the order
+  /// stays. BF16_Optimizer and stage 3 do not deal.
+  bool is_disordered(const ZeroModelStates& model) const {
+    const PickleValue config = tree_.find(root_, "ds_config");
+    const auto stage = tree_.integer(tree_.find(tree_.find(config, "zero_optimization"), "stage"));
+    if (!is_round_robin() || (stage != 1 && stage != 2)) return false;
+    const auto sums = tree_.text(tree_.find(tree_.find(config, "data_types"), "grad_accum_dtype"));
+    const bool is_bf16 = tree_.boolean(tree_.find(tree_.find(config, "bf16"), "enabled")) == true;
+    if (stage == 1 && is_bf16 && sums == "fp32") return false;
+    const std::int64_t ranks = model.data_world.value_or(2);
+    return ranks > 1 &&
+           std::any_of(model.groups.begin(), model.groups.end(), [&](const auto& group) {
+             return static_cast<std::int64_t>(group.size()) > ranks;
+           });
   }
 
   /// Lists may refer to one dictionary as often as they like.

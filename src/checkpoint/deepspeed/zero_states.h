@@ -53,6 +53,9 @@ struct ZeroModelStates {
   std::optional<std::int64_t> pipeline_world{};  ///< stages, if they are stated
   /// Read where there are several ranks of tensor parallelism.
   AffineMap cuts{};
+  /// Whether param_slice_mappings have another order than the groups, so that a conversion with
+  /// them takes elements of other parameters.
+  bool is_disordered = false;
   SaveFacts facts{};
 };
 

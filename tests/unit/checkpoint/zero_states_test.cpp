@@ -107,6 +107,28 @@ TEST(ZeroModelStates, HaveFrozenParametersBuffersAndAliases) {
   EXPECT_EQ(states.aliases[0], std::pair(std::string("head"), std::string("embed")));
 }
 
+p::Pairs round_robin_run(std::int64_t stage, std::int64_t ranks, const p::Pairs& config = {}) {
+  const std::string zero =
+      p::named({{"stage", p::number(stage)}, {"round_robin_gradients", p::kTrue}});
+  p::Pairs all = config;
+  all.emplace_back("zero_optimization", zero);
+  return {{"param_shapes", p::list({shapes({{"a", {1}}, {"b", {1}}, {"c", {1}}})})},
+          {"dp_world_size", p::number(ranks)},
+          {"ds_config", p::named(all)}};
+}
+
+TEST(ZeroModelStates, AreDisorderedWhereRoundRobinDealsSeveralParametersToARank) {
+  EXPECT_TRUE(read_model(round_robin_run(1, 2)).is_disordered);
+  EXPECT_TRUE(read_model(round_robin_run(2, 2)).is_disordered);
+  EXPECT_FALSE(read_model(round_robin_run(2, 1)).is_disordered);
+  EXPECT_FALSE(read_model(round_robin_run(2, 3)).is_disordered) << "a parameter for each rank";
+  EXPECT_FALSE(read_model(round_robin_run(3, 2)).is_disordered);
+  const p::Pairs sums_in_float32{{"bf16", p::named({{"enabled", p::kTrue}})},
+                                 {"data_types", p::named({{"grad_accum_dtype", p::text("fp32")}})}};
+  EXPECT_FALSE(read_model(round_robin_run(1, 2, sums_in_float32)).is_disordered);
+  EXPECT_TRUE(read_model(round_robin_run(2, 2, sums_in_float32)).is_disordered);
+}
+
 TEST(ZeroModelStates, NameBuffersOfTypesThatCannotBeShown) {
   const std::string complex =
       p::v2_tensor(p::storage("ComplexFloatStorage", "7", 1), {0, {1}, {1}});
