@@ -80,7 +80,9 @@ class Environments:
         """The interpreter of the environment of requirements/NAME.txt."""
         requirements = FOLDER / "requirements" / f"{name}.txt"
         version, python = find_python(versions)
-        digest = hashlib.sha256(requirements.read_bytes() + f"{version} {os.uname().machine}".encode())
+        source = requirements.with_suffix(".source.txt")
+        texts = requirements.read_bytes() + (source.read_bytes() if source.exists() else b"")
+        digest = hashlib.sha256(texts + f"{version} {os.uname().machine}".encode())
         directory = cache_directory() / f"{name}-{digest.hexdigest()[:16]}"
         found = directory / "bin/python"
         if not (directory / MARKER).exists():
@@ -105,9 +107,12 @@ class Environments:
         try:
             self.run([python, "-m", "venv", directory])
             # The file lists all packages. What they ask for can contradict what they work with.
-            self.run([directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                      "--no-input", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement",
-                      requirements])
+            pip = [directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                   "--no-input", "--no-deps", "--require-hashes"]
+            self.run([*pip, "--only-binary", ":all:", "--requirement", requirements])
+            source = requirements.with_suffix(".source.txt")
+            if source.exists():  # what builds it is in the other file
+                self.run([*pip, "--no-build-isolation", "--no-binary", ":all:", "--requirement", source])
         except Unavailable:
             shutil.rmtree(directory, ignore_errors=True)
             raise

@@ -22,4 +22,5 @@ PROGRAMS = (
     Program("mindspore-2.0.0", "mindspore", ("3.9",), False, "mindspore"),
     Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
     Program("mindformers-2.1.0", "mindformers", ("3.11", "3.12"), True, "mindspore"),
+    Program("deepspeed-0.19.8", "deepspeed", ("3.11", "3.12"), True, "deepspeed"),
 )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of DeepSpeed and PyTorch. Imported by the driver: the standard library only."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from jobs import Form, Job
+
+# Runs with what random ones have by chance.
+RUNS: dict[str, dict[str, Any]] = {
+    "no ZeRO": {"stage": 0, "world": 2},
+    "padding alone on a rank": {"stage": 2, "groups": 2, "network": {"width": 1, "layers": 1}},
+    "elastic_checkpoint": {"stage": 1, "zero": {"elastic_checkpoint": True}},
+    "parameter_alignment": {"stage": 2, "groups": 3, "zero": {"parameter_alignment": True}},
+    "round_robin_gradients": {"stage": 2, "zero": {"round_robin_gradients": True}},
+    "BF16_Optimizer": {"stage": 1, "zero": {}, "extra": {"data_types": {"grad_accum_dtype": "fp32"}}},
+    "sub groups": {"stage": 3, "world": 4, "zero": {"sub_group_size": 20, "zero_hpz_partition_size": 2}},
+    "without what is frozen": {"stage": 2, "exclude_frozen": True},
+    "three groups of fp16": {"stage": 3, "type": "fp16", "groups": 3, "optimizer": "amsgrad"},
+    "pipeline": {"kind": "pipe", "stage": 1, "world": 4, "stages": 2},
+}
+
+
+def jobs(program: str, form: Form) -> Iterator[Job]:
+    yield from runs(form)
+    yield from refused(form)
+    yield from known()
+    yield from distributed(form)
+
+
+def runs(form: Form) -> Iterator[Job]:
+    rng = random.Random(form.seed)
+    for name, changes in RUNS.items():
+        yield Job(f"run with {name}", "judge.fixed_run", {"seed": form.seed, **changes})
+    for _ in range(form.pairs // 4 if form.short else form.pairs):
+        seed = rng.randrange(1 << 30)
+        yield Job(f"random run {seed}", "judge.random_run", {"seed": seed})
+
+
+def refused(form: Form) -> Iterator[Job]:
+    for stage in (1, 2):
+        yield Job(f"exchanged files of ZeRO {stage}", "refusals.exchanged", {"stage": stage})
+    for stage in (1, 2, 3):
+        yield Job(f"files of two saves of ZeRO {stage}", "refusals.two_saves", {"stage": stage})
+    yield Job("universal checkpoint of round_robin_gradients", "refusals.converted_round_robin")
+    yield Job("experts", "refusals.experts")
+
+
+def known() -> Iterator[Job]:
+    """What reshardfs does otherwise."""
+    for optimizer, state in (("sgd", "momentum_buffer"), ("adagrad", "sum"), ("amsgrad", "max_exp_avg_sq")):
+        yield Job(f"--weights-only without {state}", "judge.weights_only", {"optimizer": optimizer},
+                  known="states of other optimizers than Adam count as weights", symptom=f"has ['{state}.")
+    for type_, symptom in (("fp32", "has no file of optimizer states"), ("bf16", "has 0 groups of parameters")):
+        yield Job(f"pipeline of {type_} without ZeRO", "judge.fixed_run",
+                  {"seed": 1, "kind": "pipe", "stage": 0, "world": 4, "stages": 2, "type": type_,
+                   "network": {"tied": False}},
+                  known="its files of layers, which are the model, are not read", symptom=symptom)
+
+
+def distributed(form: Form) -> Iterator[Job]:
+    rng = random.Random(form.seed + 1)
+    for _ in range(max(1, form.pairs // 10)):
+        seed = rng.randrange(1 << 30)
+        yield Job(f"distributed checkpoint {seed}", "dcp.random_save", {"seed": seed})
+    yield Job("Megatron's loading of views", "integration.run", {"name": "test_megatron_torch"}, seconds=900)
+    if not form.short:
+        yield Job("integration test of PyTorch 2", "integration.run", {"name": "test_dcp_torch2"}, seconds=1800)
