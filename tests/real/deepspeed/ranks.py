@@ -5,6 +5,7 @@ importing PyTorch and DeepSpeed takes seconds, forking none. So this one must ha
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import multiprocessing
 import os
@@ -115,3 +116,5 @@ def preload() -> None:
                 importlib.import_module(module)
             except Exception:  # some are no modules, or for another system
                 pass
+    gc.collect()
+    gc.freeze()  # or each child copies what its collector visits
