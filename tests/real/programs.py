@@ -23,4 +23,5 @@ PROGRAMS = (
     Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
     Program("mindformers-2.1.0", "mindformers", ("3.11", "3.12"), True, "mindspore"),
     Program("deepspeed-0.19.8", "deepspeed", ("3.11", "3.12"), True, "deepspeed"),
+    Program("torch-1.13.1", "torch", ("3.11",), False, "torch"),
 )
