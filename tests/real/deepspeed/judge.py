@@ -37,18 +37,22 @@ def trained(directory: Path, settings: Settings) -> tuple[Path, Entries]:
     return directory / "run", entries
 
 
-def shown(directory: Path, source: Path, rng: random.Random, *words: str) -> Entries:
-    """What reshardfs makes of it: exported, or every sixth time in a mount."""
-    if rng.random() < 1 / 6:
-        with mounted(source, directory / "mnt", "--views", "merged-safetensors", *words) as mountpoint:
-            (path,) = mountpoint.rglob("*.safetensors")
-            found = files.read(path)
-        (directory / "mnt").rmdir()
-        return found
+def exported(directory: Path, source: Path, *words: str) -> Entries:
     out = directory / "out.safetensors"
     reshardfs("export", source, out, *words)
     found = files.read(out)
     out.unlink()
+    return found
+
+
+def shown(directory: Path, source: Path, rng: random.Random, *words: str) -> Entries:
+    """What reshardfs makes of it: exported, or every sixth time in a mount."""
+    if rng.random() >= 1 / 6:
+        return exported(directory, source, *words)
+    with mounted(source, directory / "mnt", "--views", "merged-safetensors", *words) as mountpoint:
+        (path,) = mountpoint.rglob("*.safetensors")
+        found = files.read(path)
+    (directory / "mnt").rmdir()
     return found
 
 
@@ -103,22 +107,29 @@ def converts(settings: Settings) -> bool:
     return settings.stage > 0 and not settings.is_elastic() and settings.optimizer in ("adamw", "amsgrad", "radam")
 
 
-def check_universal(directory: Path, source: Path, settings: Settings, expected: Entries, rng: random.Random) -> None:
-    """It knows two states, and of a pipeline what is trained alone."""
+def check_universal(directory: Path, source: Path, settings: Settings, expected: Entries, rng: random.Random) -> str:
+    """What is to be counted. DeepSpeed's script knows two states, and of a pipeline what is trained alone."""
     output = directory / "universal"
-    ranks.alone(to_universal, source / settings.tag, output)
+    try:
+        ranks.alone(to_universal, source / settings.tag, output)
+    except ranks.Failed as error:  # BF16_Optimizer states all of it in the last file
+        if settings.is_bf16_optimizer() and "length must be non-negative" in str(error):
+            return "ds_to_universal.py fails: a group has more padding than the last rank's part"
+        raise
     states = states_of(expected)
     kept = {name: entry for name, entry in expected.items()
             if (name.startswith(CONVERTED) if name in states else
                 settings.kind == "zero" or f"exp_avg.{name}" in states)}
     if settings.is_round_robin():  # the script's order is right only where a rank has one parameter of a group
         try:
-            files.assert_equal(shown(directory, output, rng), kept, output)
+            files.assert_equal(exported(directory, output), kept, output)
         except Refused as error:
             assert "round_robin_gradients" in str(error) and settings.world > 1, error
+            return "universal of round_robin_gradients refused"
     else:
         files.assert_equal(shown(directory, output, rng), kept, output)
         reshardfs("verify", output)
+    return "universal, as the engine says"
 
 
 # --- what must be refused ----------------------------------------------------------------------
@@ -162,8 +173,7 @@ def judged(directory: Path, settings: Settings, seed: int) -> dict[str, int]:
         check_zero_to_fp32(directory, source, settings, expected)
         counts["as zero_to_fp32.py says"] += 1
     if converts(settings):
-        check_universal(directory, source, settings, expected, rng)
-        counts["universal, as the engine says"] += 1
+        counts[check_universal(directory, source, settings, expected, rng)] += 1
     return counts
 
 
