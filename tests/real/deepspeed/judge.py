@@ -165,8 +165,7 @@ def judged(directory: Path, settings: Settings, seed: int) -> dict[str, int]:
     source, expected = trained(directory, settings)
     files.assert_equal(shown(directory, source, rng), expected, source)
     counts = collections.Counter({f"{settings.title()}: as the engine says": 1})
-    if settings.optimizer in ("adamw", "radam", "plain"):
-        check_weights(directory, source, expected, rng)
+    check_weights(directory, source, expected, rng)
     reshardfs("verify", source)
     check_refusal(directory, source, rng)
     if settings.stage and settings.kind == "zero" and not settings.is_bf16_optimizer():
