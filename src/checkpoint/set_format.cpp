@@ -111,8 +111,10 @@ std::span<const SetFormat> set_formats() {
           discover_inner_dcp,
           find_inner_dcp_steps,
           "dcp_inside",
-          "a directory of accelerate, NeMo or verl, with a distributed checkpoint of PyTorch in it",
-          "pytorch_model_fsdp_0/.metadata, weights/.metadata or dist_ckpt/.metadata",
+          "a directory of accelerate, NeMo, verl or OLMo-core, with a distributed checkpoint of "
+          "PyTorch in it",
+          "pytorch_model_fsdp_0/.metadata, weights/.metadata, dist_ckpt/.metadata, "
+          "model_and_optim/.metadata or model/.metadata",
           true,
           {"*.distcp"}},
   };

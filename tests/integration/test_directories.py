@@ -208,7 +208,7 @@ class Directories(unittest.TestCase):
             self.assertIn("ComplexFloatStorage", result.stdout + result.stderr)
 
     def test_parents_of_distributed_checkpoints(self) -> None:
-        """accelerate keeps the model below a directory, NeMo in weights/."""
+        """accelerate keeps the model below a directory, NeMo in weights/, OLMo-core and NeMo Automodel below each step."""
         want = read_safetensors(DCP / "expected.safetensors")[0]
         shutil.copytree(DCP / "src", self.root / "accelerate/pytorch_model_fsdp_0")
         shutil.copytree(DCP / "src", self.root / "accelerate/optimizer_0")
@@ -216,6 +216,20 @@ class Directories(unittest.TestCase):
         shutil.copytree(DCP / "src", self.root / "nemo/weights")
         (self.root / "nemo/context").mkdir()
         self.check(self.root / "nemo", want)
+        shutil.copytree(DCP / "src", self.root / "olmo/step100/model_and_optim")
+        (self.root / "olmo/step100/train").mkdir()
+        shutil.copy(next((FSDP / "src").rglob("*.pt")), self.root / "olmo/step100/train/rank0.pt")
+        self.check(self.root / "olmo", want)
+        shutil.copytree(DCP / "src", self.root / "automodel/epoch_0_step_10/model")
+        self.check(self.root / "automodel", want)
+
+    def test_ranks_of_internlm(self) -> None:
+        source = self.root / "internlm/100"
+        source.mkdir(parents=True)
+        file = next((FSDP / "src").rglob("*.pt"))
+        for name in ("model_tp0_pp0.pt", "model_tp1_pp0.pt", "optimizer_tp0_pp0_zo0.pt", "context.pt"):
+            shutil.copy(file, source / name)
+        self.assertIn("InternLM", one_line(run("inspect", source)))
 
     def test_a_key_selects_in_a_distributed_checkpoint(self) -> None:
         want = read_safetensors(DCP / "expected.safetensors")[0]

@@ -93,7 +93,7 @@ READ: dict[str, Maker] = {
     "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt": copied("goldentorch/deepspeed_z1_w2"),
     "checkpoint-10/, step-10/, epoch_0/ or global_step_10/": copied("goldendcp/fsdp_tp_2x", "step-10", "step-20"),
     "iteration_00000010/": copied("golden2/tp4_to_one"),
-    "pytorch_model_fsdp_0/.metadata, weights/.metadata or dist_ckpt/.metadata": copied("goldendcp/fsdp_tp_2x", "weights"),
+    "pytorch_model_fsdp_0/.metadata, weights/.metadata, dist_ckpt/.metadata, model_and_optim/.metadata or model/.metadata": copied("goldendcp/fsdp_tp_2x", "weights"),
     "rank_{rank}/*": ckpts("rank_0/net.ckpt", "rank_1/net.ckpt"),
     "rank{rank}/*": ckpts("rank0/net.ckpt", "rank1/net.ckpt"),
     "node{rank}/*": ckpts("node0/net.ckpt", "node1/net.ckpt"),

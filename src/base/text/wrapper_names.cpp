@@ -17,6 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kPrivate{"_orig_mod", "_fsdp_wrapped_module",
                                                    "_checkpoint_wrapped_module"};
 constexpr std::string_view kModule = "module";
+constexpr std::string_view kDictionary = "model.";
 
 bool is_private(std::string_view part) noexcept {
   return std::find(kPrivate.begin(), kPrivate.end(), part) != kPrivate.end();
@@ -67,6 +68,9 @@ std::string without_wrappers(std::string_view name) {
 }
 
 void CommonWrapper::add(std::string_view name) {
+  is_saved_below_ = is_saved_below_ && name.starts_with(kDictionary);
+  has_own_below_ =
+      has_own_below_ || name.starts_with("model.model.") || name.starts_with("model.lm_head.");
   std::string_view key = wrapper_key(name);
   if (!key.empty() && wrapper_key(without_wrappers(name)).empty()) key = {};
   if (is_first_) key_ = std::string(key);
@@ -74,11 +78,17 @@ void CommonWrapper::add(std::string_view name) {
   if (key != key_) key_.clear();
 }
 
+const std::string& CommonWrapper::key() const noexcept {
+  static const std::string kKey(kDictionary.substr(0, kDictionary.size() - 1));
+  return key_.empty() && is_saved_below_ && has_own_below_ ? kKey : key_;
+}
+
 std::string wrapper_words(const CommonWrapper& names, bool takes_key) {
   std::string words;
   if (!names.key().empty()) {
     words = "the names begin with '" + printable(names.key()) +
-            ".', which a wrapper of PyTorch adds: " +
+            (names.is_of_dictionary() ? ".', the key under which the model was saved: "
+                                      : ".', which a wrapper of PyTorch adds: ") +
             (takes_key ? "--state-key " + shell_word(names.key()) + " takes it off"
                        : "save the state of the module inside the wrapper");
   }

@@ -25,12 +25,17 @@ std::string without_wrappers(std::string_view name);
 class CommonWrapper {
  public:
   void add(std::string_view name);
-  /// See wrapper_key(); empty if the names do not have the same one, or without_wrappers() takes it
-  /// off.
-  const std::string& key() const noexcept { return key_; }
+  /// See wrapper_key(); or "model", if that is the key of a dictionary in front of names that begin
+  /// with "model." or "lm_head." themselves. Empty if the names do not have the same one, or
+  /// without_wrappers() takes it off.
+  const std::string& key() const noexcept;
+  /// Whether the key is that of a dictionary.
+  bool is_of_dictionary() const noexcept { return key_.empty() && !key().empty(); }
 
  private:
   bool is_first_ = true;
+  bool is_saved_below_ = true;  ///< all begin with the dictionary's key
+  bool has_own_below_ = false;  ///< some have a model's own beginning behind it
   std::string key_;
 };
 

@@ -242,8 +242,9 @@ std::optional<Discovery> discover_dcp(const fs::path& directory, const Checkpoin
 namespace {
 
 /// Directories in which programs keep a distributed checkpoint beside files of their own:
-/// accelerate, NeMo 2 and NeMo RL, and verl with Megatron.
-constexpr std::array<std::string_view, 3> kInner{"pytorch_model_fsdp_0", "weights", "dist_ckpt"};
+/// accelerate, NeMo 2 and NeMo RL, verl with Megatron, OLMo-core, and NeMo Automodel.
+constexpr std::array<std::string_view, 5> kInner{"pytorch_model_fsdp_0", "weights", "dist_ckpt",
+                                                 "model_and_optim", "model"};
 
 /// "iter_0000000" in a directory, if it is the only one: NeMo RL saves one, without a tracker.
 std::optional<fs::path> only_iter_in(const fs::path& directory, const SourceTreePtr& tree) {

@@ -40,6 +40,9 @@ TEST(WrapperNames, HaveOneInside) {
 }
 
 TEST(WrapperNames, AreSaidOfAllNames) {
+  EXPECT_EQ(common({"model.model.layers.0.w", "model.lm_head.weight"}).key(), "model");
+  EXPECT_EQ(common({"model.layers.0.w", "model.norm.weight"}).key(), "");
+  EXPECT_EQ(common({"model.model.layers.0.w", "lm_head.weight"}).key(), "");
   const CommonWrapper same = common({"module.a.w", "module.b.w"});
   EXPECT_EQ(same.key(), "module");
   EXPECT_EQ(wrapper_words(same, true),
