@@ -11,6 +11,7 @@
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
+#include "checkpoint/deepspeed/zero_agreement.h"
 #include "checkpoint/deepspeed/zero_layout.h"
 #include "checkpoint/deepspeed/zero_places.h"
 #include "checkpoint/deepspeed/zero_rest.h"
@@ -37,7 +38,7 @@ class ZeroPart::Reader {
   }
 
   void take() {
-    require_one_save();
+    require_agreement();
     if (optimizer_.front().is_stage3) {
       take_stage3();
     } else {
@@ -163,47 +164,17 @@ class ZeroPart::Reader {
     return names_.optimizer.at(static_cast<std::int64_t>(rank));
   }
 
-  /// All files must be of one stage, world and optimizer.
-  void require_one_save() const {
-    const ZeroModelStates& model = models_.front().states;
-    if (model.data_world.value_or(world()) != world()) {
-      refuse("has " + counted(optimizer_.size(), "file") + " of optimizer states, but '" +
-                 printable(names_.model.begin()->second) + "' states dp_world_size " +
-                 std::to_string(*model.data_world),
-             ErrorKind::kMissing);
-    }
-    const ZeroOptimizerStates& first = optimizer_.front();
+  void require_agreement() const {
+    std::vector<NamedOptimizer> optimizers;
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
-      const ZeroOptimizerStates& states = optimizer_[rank];
-      const std::string& name = optimizer_name(rank);
-      if (states.world.value_or(world()) != world()) {
-        refuse("has " + counted(optimizer_.size(), "file") + " of optimizer states, but '" +
-                   printable(name) + "' was saved by " + std::to_string(*states.world) + " ranks",
-               ErrorKind::kMissing);
-      }
-      const bool same =
-          states.is_stage3 == first.is_stage3 && states.weights.size() == first.weights.size() &&
-          std::equal(states.moments.begin(), states.moments.end(), first.moments.begin(),
-                     first.moments.end(),
-                     [](const auto& a, const auto& b) {
-                       return a.first == b.first && has_same_groups(a.second, b.second);
-                     }) &&
-          states.alignments == first.alignments;
-      if (!same) {
-        refuse("'" + printable(optimizer_name(0)) + "' and '" + printable(name) +
-               "' are not of one save: they have other groups or states of the optimizer");
-      }
-      for (const TorchTensor& group : states.weights) {
-        require_type(first.weights.front(), group, name);
-      }
-      for (const auto& [state, groups] : states.moments) {
-        for (const auto& [number, group] : groups) {
-          require_type(first.moments.at(state).begin()->second, group, name);
-        }
-      }
-      require_padding(rank);
+      optimizers.push_back({optimizer_name(rank), &optimizer_[rank]});
     }
-    if (first.is_stage3 != names_.model_of_each_rank) {
+    try {
+      require_one_optimizer(names_.model.begin()->second, model(), optimizers);
+    } catch (const Error& error) {
+      refuse(error.message(), error.kind());
+    }
+    if (optimizer_.front().is_stage3 != names_.model_of_each_rank) {
       refuse("has files of model states that do not fit the stage of its optimizer states");
     }
   }
@@ -216,49 +187,6 @@ class ZeroPart::Reader {
     } catch (const Error& error) {
       refuse(error.message());
     }
-  }
-
-  /// @param first the first group's: a vector of the model is put together from all of them.
-  void require_type(const TorchTensor& first, const TorchTensor& group,
-                    const std::string& name) const {
-    if (group.dtype == first.dtype) return;
-    refuse("'" + printable(name) + "' has flat groups of different types");
-  }
-
-  static bool has_same_groups(const std::map<std::size_t, TorchTensor>& a,
-                              const std::map<std::size_t, TorchTensor>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const auto& x, const auto& y) { return x.first == y.first; });
-  }
-
-  /// The end of a group's vector, which the last rank has, is padded to a multiple of 2 elements
-  /// for each rank.
-  void require_padding(std::size_t rank) const {
-    const ZeroOptimizerStates& states = optimizer_[rank];
-    const bool is_last = rank + 1 == optimizer_.size();
-    for (std::size_t group = 0; group < states.weights.size(); ++group) {
-      const std::int64_t padding =
-          states.paddings ? (*states.paddings)[group] : states.excess[group];
-      if (padding == 0 || (is_last && (states.paddings || padding < 2 * world()))) continue;
-      if (ends_with(rank, group)) continue;
-      refuse("'" + printable(optimizer_name(rank)) + "' has " +
-             counted(static_cast<std::size_t>(padding), "element") + " of padding in group " +
-             std::to_string(group) + ", " +
-             (is_last ? "more than " + std::to_string(world()) + " ranks need"
-                      : "which the last rank's file alone has") +
-             ": the files are not of one save");
-    }
-  }
-
-  bool ends_with(std::size_t rank, std::size_t group) const {
-    std::vector<std::int64_t> lengths;
-    std::vector<std::int64_t> paddings;
-    for (const ZeroOptimizerStates& states : optimizer_) {
-      if (!states.paddings) return false;
-      lengths.push_back(states.weights[group].shape.front());
-      paddings.push_back((*states.paddings)[group]);
-    }
-    return is_end_of_group(lengths, paddings, rank);
   }
 
   /// A flat group of one kind: the weights, or one of the moments; nullptr: there is none.
