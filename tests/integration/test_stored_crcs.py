@@ -87,7 +87,9 @@ class StoredCrcs(unittest.TestCase):
                 record = flip(path, "/data/")
                 result = run("verify", source, "--json", *options)
                 self.assertEqual(result.code, 1, result.stdout + result.stderr)
-                (problem,) = json.loads(result.stdout)["problems"]
+                problem, *others = json.loads(result.stdout)["problems"]
+                # DeepSpeed's files have weights twice, which then differ.
+                self.assertLessEqual({other["kind"] for other in others}, {"replica"})
                 self.assertEqual((problem["kind"], problem["file"]), ("crc", str(path)))
                 self.assertIn(f"'{record}'", problem["message"])
                 out = self.root / f"out-{number}.safetensors"

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kBringExperts = "bring all files of the step, from one save";
 
 struct ModelFile {
-  NamedTensors tensors{};
+  DictTensors tensors{};
   std::vector<std::int64_t> experts{};  ///< how many each layer has
 };
 
@@ -75,7 +75,7 @@ void require_files(const fs::path& directory, const ZeroExperts& files,
       .hint(kBringExperts);
 }
 
-void add(NamedTensors tensors, const ByteSourcePtr& file, JoinedTensors& out,
+void add(DictTensors tensors, const ByteSourcePtr& file, JoinedTensors& out,
          std::vector<std::string>& refused) {
   const std::size_t number = out.add_file(file);
   for (const TorchTensor& tensor : tensors.tensors) out.add_whole(tensor, number);
@@ -106,7 +106,7 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   add(std::move(read.tensors), model, out, refused);
   for (const auto& [place, name] : step.experts) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    NamedTensors tensors = read_archive(*file, [](const TorchArchive& archive) {
+    DictTensors tensors = read_archive(*file, [](const TorchArchive& archive) {
       return named_tensors(archive, archive.tree().root());
     });
     const std::string own = ".deepspeed_experts." + std::to_string(place.second) + ".";

@@ -18,7 +18,7 @@ void take_layers(const std::filesystem::path& directory,
   };
   for (const auto& [number, name] : layers) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    NamedTensors named = read_archive(*file, [](const TorchArchive& archive) {
+    DictTensors named = read_archive(*file, [](const TorchArchive& archive) {
       return named_tensors(archive, archive.tree().root());
     });
     const std::string prefix = std::to_string(number) + ".";

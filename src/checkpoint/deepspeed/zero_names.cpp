@@ -31,6 +31,11 @@ bool is_of_experts(std::string_view name) {
   return name.ends_with(kModelEnd) && name.find("expert") != std::string_view::npos;
 }
 
+/// Of a run without ZeRO.
+bool is_expert_optimizer(std::string_view name) {
+  return name.ends_with(kOptimizerEnd) && name.starts_with("expp_rank_");
+}
+
 /// "layer_0_expert_3_mp_rank_00_model_states.pt", of no tensor parallelism: the layer and the
 /// expert.
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_expert_name(std::string_view name) {
@@ -92,6 +97,7 @@ std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
                                         const SourceTreePtr& tree) {
   ZeroStep step;
   std::string of_tensors;
+  bool has_expert_optimizer = false;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (!entry.is_regular) continue;
     if (is_of_experts(entry.name)) {
@@ -101,6 +107,7 @@ std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
       step.has_other_experts = step.has_other_experts || !expert;
       continue;
     }
+    has_expert_optimizer = has_expert_optimizer || is_expert_optimizer(entry.name);
     const auto layer = parse_layer_name(entry.name);
     const auto name = parse_zero_name(entry.name);
     if (!layer && !name) continue;
@@ -121,6 +128,7 @@ std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
         .hint("keep those of one save");
   }
   if (step.parts.empty()) return std::nullopt;
+  if (has_expert_optimizer && step.experts.empty()) step.has_other_experts = true;
   if (!of_tensors.empty()) throw uncut_zero(directory, of_tensors);
   return step;
 }

@@ -96,10 +96,10 @@ class StatesReader {
     const auto sums = tree_.text(tree_.find(tree_.find(config, "data_types"), "grad_accum_dtype"));
     const bool is_bf16 = tree_.boolean(tree_.find(tree_.find(config, "bf16"), "enabled")) == true;
     if (stage == 1 && is_bf16 && sums == "fp32") return false;
-    const std::int64_t ranks = model.data_world.value_or(2);
-    return ranks > 1 &&
+    if (!model.data_world) return true;
+    return *model.data_world > 1 &&
            std::any_of(model.groups.begin(), model.groups.end(), [&](const auto& group) {
-             return static_cast<std::int64_t>(group.size()) > ranks;
+             return static_cast<std::int64_t>(group.size()) > *model.data_world;
            });
   }
 
@@ -403,8 +403,8 @@ class StatesReader {
 
 }  // namespace
 
-NamedTensors named_tensors(const TorchArchive& archive, PickleValue dict) {
-  NamedTensors out;
+DictTensors named_tensors(const TorchArchive& archive, PickleValue dict) {
+  DictTensors out;
   const PickleTree& tree = archive.tree();
   tree.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
     const auto name = tree.text(key);

@@ -90,14 +90,14 @@ struct ZeroOptimizerStates {
   SaveFacts facts{};
 };
 
-struct NamedTensors {
+struct DictTensors {
   std::vector<TorchTensor> tensors{};
   std::vector<RefusedTensor> refused{};  ///< of types that cannot be shown
 };
 
 /// The tensors of a dictionary, under its keys. Other values are passed over.
 /// @throws Error kBadInput for a damaged tensor.
-NamedTensors named_tensors(const TorchArchive& archive, PickleValue dict);
+DictTensors named_tensors(const TorchArchive& archive, PickleValue dict);
 
 /// @throws Error kBadInput or kUnsupported, with the file, if it is something else.
 ZeroModelStates read_zero_model(const TorchArchive& archive);

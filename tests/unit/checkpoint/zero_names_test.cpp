@@ -114,13 +114,24 @@ TEST(ZeroFiles, OfAPipelineAreThoseOfItsStagesAndLayers) {
                                                  {10, "layer_10-model_00-model_states.pt"}}));
 }
 
+TEST(ZeroFiles, OfExpertsAreFound) {
+  const auto step = step_of({kModel, kOptimizer, "layer_0_expert_11_mp_rank_00_model_states.pt",
+                             "layer_2_expert_1_mp_rank_00_model_states.pt",
+                             "expp_rank_0_mp_rank_00_optim_states.pt"});
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->experts, (ZeroExperts{{{0, 11}, "layer_0_expert_11_mp_rank_00_model_states.pt"},
+                                        {{2, 1}, "layer_2_expert_1_mp_rank_00_model_states.pt"}}));
+  EXPECT_FALSE(step->has_other_experts);
+  for (const char* name :
+       {"expp_rank_0_mp_rank_00_optim_states.pt", "expert_0_mp_rank_00_model_states.pt",
+        "layer_0_expert_1_mp_rank_01_model_states.pt"}) {
+    EXPECT_TRUE(step_of({kModel, name})->has_other_experts) << name;
+  }
+}
+
 TEST(ZeroFiles, OfOtherParallelismsAreRefused) {
   expect_no_step({kModel, "layer_00-model_01-model_states.pt"}, ErrorKind::kUnsupported,
                  {"tensor parallelism (layer_00-model_01-model_states.pt)", "ds_to_universal.py"});
-  expect_no_step({kModel, "layer_0_expert_1_mp_rank_00_model_states.pt"}, ErrorKind::kUnsupported,
-                 {"expert parallelism"});
-  expect_no_step({kOptimizer, "expp_rank_0_mp_rank_00_optim_states.pt"}, ErrorKind::kUnsupported,
-                 {"expert parallelism"});
 }
 
 TEST(ZeroFiles, OfTwoSavesAreRefused) {

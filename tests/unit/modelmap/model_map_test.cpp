@@ -374,7 +374,7 @@ TEST(InstalledMaps, AllLoad) {
   }
   // They are parts of others: their "@" needs the others' [[block]].
   for (const char* name :
-       {"megatron-moe", "megatron-moe-numbered", "meta-layers", "mindformers-moe"}) {
+       {"megatron-moe", "megatron-moe-numbered", "mindformers-moe"}) {
     EXPECT_THAT(refusal_of([&] { installed_map(name); }), HasSubstr("[[block]]")) << name;
   }
 }

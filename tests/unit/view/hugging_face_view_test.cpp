@@ -26,11 +26,11 @@ std::vector<std::string> shown(const std::vector<std::string>& names,
   const auto whole = std::make_shared<const TargetTable>(source, std::nullopt, TargetOptions{});
   ConversionOptions options;
   options.views = {ViewKind::kHuggingFace};
-  options.source.state_prefixes = state_prefixes;
   const std::vector<OutputFormat> formats;
   const std::vector<Rank> ranks{Rank()};
   std::vector<std::string> warnings;
-  const ShownModel model;
+  ShownModel model;
+  model.state_prefixes = state_prefixes;
   std::vector<DeferredView> deferred;
   std::vector<AbsentFiles> absent;
   std::vector<std::string> out;

@@ -1,1 +1,0 @@
-# a stand-in for DeepSpeed's script
