@@ -39,6 +39,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fuse3/fuse.h>
@@ -173,11 +174,17 @@ class Faults {
   std::uniform_real_distribution<double> chance_{0, 1};
 };
 
-/// What the kernel's handle of an open file leads to.
+/// What the kernel's handle of an open file or directory leads to.
 struct Opened {
+  std::string path{};
   int fd = -1;
   std::uint64_t when = 0;
 };
+
+void keep(fuse_file_info* info, Opened file) {
+  // NOLINTNEXTLINE: close_handle() deletes it
+  info->fh = reinterpret_cast<std::uint64_t>(new Opened(std::move(file)));
+}
 
 Opened& opened(const fuse_file_info* info) {
   return *reinterpret_cast<Opened*>(info->fh);  // NOLINT: as libfuse keeps it
@@ -196,7 +203,13 @@ const char* relative(const char* path) {
   return path[1] == '\0' ? "." : path + 1;
 }
 
-int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
+/// Of operations on what is open, libfuse gives no path: see initialise().
+const char* path_of(const char* path, const fuse_file_info* info) {
+  return path != nullptr ? path : opened(info).path.c_str();
+}
+
+int get_attributes(const char* given, struct stat* out, fuse_file_info* info) {
+  const char* const path = path_of(given, info);
   if (is_control(path)) {
     *out = {};
     out->st_mode = S_IFREG | 0600;
@@ -217,8 +230,14 @@ int read_link(const char* path, char* out, std::size_t size) {
   return 0;
 }
 
-int read_directory(const char* path, void* out, fuse_fill_dir_t fill, off_t, fuse_file_info*,
+int open_directory(const char* path, fuse_file_info* info) {
+  keep(info, {path});
+  return 0;
+}
+
+int read_directory(const char* given, void* out, fuse_fill_dir_t fill, off_t, fuse_file_info* info,
                    fuse_readdir_flags) {
+  const char* const path = path_of(given, info);
   const int fd = ::openat(directory, relative(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -errno;
   DIR* stream = ::fdopendir(fd);
@@ -232,6 +251,7 @@ int read_directory(const char* path, void* out, fuse_fill_dir_t fill, off_t, fus
 int open_file(const char* path, fuse_file_info* info) {
   if (is_control(path)) {
     info->direct_io = 1;
+    keep(info, {path});
     return 0;
   }
   if ((info->flags & O_ACCMODE) != O_RDONLY) return -EROFS;
@@ -239,13 +259,13 @@ int open_file(const char* path, fuse_file_info* info) {
   if (rule.error != 0) return -rule.error;
   const int fd = ::openat(directory, relative(path), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -errno;
-  // NOLINTNEXTLINE: release_file() deletes it
-  info->fh = reinterpret_cast<std::uint64_t>(new Opened{fd, faults.now()});
+  keep(info, {path, fd, faults.now()});
   info->direct_io = direct_io;
   return 0;
 }
 
-int read_bytes(const char* path, char* out, std::size_t size, off_t offset, fuse_file_info* info) {
+int read_bytes(const char* given, char* out, std::size_t size, off_t offset, fuse_file_info* info) {
+  const char* const path = path_of(given, info);
   const auto begin = static_cast<std::uint64_t>(offset);
   if (is_control(path)) {
     const std::string text = faults.text_of(path);
@@ -264,8 +284,9 @@ int read_bytes(const char* path, char* out, std::size_t size, off_t offset, fuse
   return static_cast<int>(count);
 }
 
-int write_bytes(const char* path, const char* bytes, std::size_t size, off_t, fuse_file_info*) {
-  if (path != kControlPath) return -EROFS;
+int write_bytes(const char* given, const char* bytes, std::size_t size, off_t,
+                fuse_file_info* info) {
+  if (path_of(given, info) != kControlPath) return -EROFS;
   try {
     faults.replace(std::string(bytes, size));
     return static_cast<int>(size);
@@ -274,14 +295,13 @@ int write_bytes(const char* path, const char* bytes, std::size_t size, off_t, fu
   }
 }
 
-int truncate_file(const char* path, off_t, fuse_file_info*) {
-  return is_control(path) ? 0 : -EROFS;
+int truncate_file(const char* path, off_t, fuse_file_info* info) {
+  return is_control(path_of(path, info)) ? 0 : -EROFS;
 }
 
-int release_file(const char* path, fuse_file_info* info) {
-  if (is_control(path)) return 0;
+int close_handle(const char*, fuse_file_info* info) {
   const std::unique_ptr<Opened> file(&opened(info));
-  ::close(file->fd);
+  if (file->fd >= 0) ::close(file->fd);
   return 0;
 }
 
@@ -291,6 +311,10 @@ void* initialise(fuse_conn_info* connection, fuse_config* config) {
   connection->max_background = 4096;
   config->attr_timeout = config->entry_timeout = config->negative_timeout = 0;
   config->use_ino = 1;
+  // To tell a path, libfuse locks it until the operation ends. What the kernel says of an inode
+  // that it forgets waits for that in a thread that libfuse still counts as free: with a stalled
+  // read on each other one, nobody would be left to take the next request.
+  config->nullpath_ok = 1;
   return nullptr;
 }
 
@@ -310,12 +334,14 @@ int main(int argc, char** argv) {
   operations.init = initialise;
   operations.getattr = get_attributes;
   operations.readlink = read_link;
+  operations.opendir = open_directory;
   operations.readdir = read_directory;
+  operations.releasedir = close_handle;
   operations.open = open_file;
   operations.read = read_bytes;
   operations.write = write_bytes;
   operations.truncate = truncate_file;
-  operations.release = release_file;
+  operations.release = close_handle;
   std::vector<char*> arguments(argv + 1, argv + argc);
   arguments[0] = argv[0];
   direct_io = std::erase_if(arguments, [](const char* word) {
