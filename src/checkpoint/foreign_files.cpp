@@ -29,6 +29,11 @@ constexpr std::string_view kFromZarr =
 constexpr std::string_view kFromTensorFlow =
     "load it with TensorFlow, and save the variables with safetensors.tensorflow.save_file()";
 
+constexpr std::string_view kInternLm =
+    "a checkpoint of InternLM by several ranks, and no file states how tensors are cut";
+constexpr std::string_view kFromInternLm =
+    "convert it with InternLM's tools, and name the directory that they write";
+
 constexpr std::array kKinds{
     ForeignKind{{"_CHECKPOINT_METADATA"}, "a checkpoint of Orbax", kFromJax},
     ForeignKind{{"_METADATA"}, "a checkpoint of Orbax", kFromJax},
@@ -42,9 +47,8 @@ constexpr std::array kKinds{
     ForeignKind{{"pytorch_model_fsdp_rank[0-9]*.bin"},
                 "a local state of accelerate's FSDP, whose flat parameters have no shapes",
                 "save it again with state_dict_type SHARDED_STATE_DICT"},
-    ForeignKind{{"model_tp[1-9]*_pp*.pt", "model_tp*_pp[1-9]*.pt"},
-                "a checkpoint of InternLM by several ranks, and no file states how tensors are cut",
-                "convert it with InternLM's tools, and name the directory that they write"},
+    ForeignKind{{"model_tp[1-9]*_pp*.pt"}, kInternLm, kFromInternLm},
+    ForeignKind{{"model_tp*_pp[1-9]*.pt"}, kInternLm, kFromInternLm},
     ForeignKind{{"*.pdparams"},
                 "a model of Paddle",
                 "load it with paddle.load(), and save the tensors as safetensors"},

@@ -122,6 +122,8 @@ UNREAD: dict[str, Maker] = {
     "zarr.json": empty("zarr.json"),
     "saved_model.pb": empty("saved_model.pb"),
     "*.index": empty("checkpoint", "model.ckpt.index", "model.ckpt.data-00000-of-00001"),
+    "model_tp[1-9]*_pp*.pt": saved("model_tp1_pp0.pt"),
+    "model_tp*_pp[1-9]*.pt": saved("model_tp0_pp1.pt"),
     "pytorch_model_fsdp_rank[0-9]*.bin": saved("pytorch_model_fsdp_rank0.bin"),
     "*.pdparams": empty("model_state.pdparams"),
     "*.nemo": empty("model.nemo"),
