@@ -27,29 +27,31 @@ struct Pair {
   const SourceParameter* b = nullptr;
 };
 
-/// What is compared of a side, which may state what its states are.
-NameFilter filter_of(const DiffSide& side, const DiffOptions& options) {
+/// What is compared. A side may state what its states are, and the other one not know it.
+NameFilter filter_of(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   NameFilter filter = options.names;
-  filter.state_prefixes = side.state_prefixes();
+  for (const DiffSide* side : {&a, &b}) {
+    const std::vector<std::string>& more = side->state_prefixes();
+    filter.state_prefixes.insert(filter.state_prefixes.end(), more.begin(), more.end());
+  }
   return filter;
 }
 
 std::vector<Pair> pairs_of(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   std::vector<Pair> pairs;
   std::set<std::string> seen;
-  const NameFilter of_a = filter_of(a, options);
+  const NameFilter filter = filter_of(a, b, options);
   for (const SourceParameter& parameter : a.table().parameters()) {
     const std::string& name = options.name_map.target(parameter.name);
-    if (!of_a.takes(name)) continue;
+    if (!filter.takes(name)) continue;
     if (!seen.insert(name).second) {
       throw Error(ErrorKind::kBadInput, "the name map gives two parameters of A this name")
           .for_parameter(name);
     }
     pairs.push_back({name, &parameter, b.table().find(name)});
   }
-  const NameFilter of_b = filter_of(b, options);
   for (const SourceParameter& parameter : b.table().parameters()) {
-    if (!of_b.takes(parameter.name) || seen.contains(parameter.name)) continue;
+    if (!filter.takes(parameter.name) || seen.contains(parameter.name)) continue;
     pairs.push_back({parameter.name, nullptr, &parameter});
   }
   return pairs;

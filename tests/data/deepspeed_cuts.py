@@ -38,7 +38,8 @@ class Cut:
         return {"logical_shape": list(self.shape), "ranks": {rank: {
             "shard_shape": list(shape),
             "pieces": [{"shape": list(sizes), "source": place(there, self.shape), "dest": place(here, shape),
-                        "locations": holders[sizes, there]} for sizes, there, here in pieces],
+                        "locations": holders[sizes, there] if all(sizes) else [rank]}
+                       for sizes, there, here in pieces],
         } for rank, (shape, pieces) in enumerate(self.shards)}}
 
 
@@ -57,11 +58,13 @@ def place(offsets: Shape, shape: Shape) -> list[Any]:
 def random_cut(rng: np.random.Generator, shape: Shape, ranks: int) -> Cut:
     """Whole on all ranks, or cut along an axis, in one piece or in several of fused parameters; ranks may share."""
     whole = [(shape, [(shape, (0,) * len(shape), (0,) * len(shape))])] * ranks
-    axes = [axis for axis, size in enumerate(shape) if size >= ranks]
+    # As DeepSpeed does with fewer key heads than ranks, some may have nothing.
+    least = ranks if rng.random() < 0.8 else 1
+    axes = [axis for axis, size in enumerate(shape) if size >= least]
     if not axes or rng.random() < 0.2:
         return Cut(shape, whole)
     axis = int(rng.choice(axes))
-    fused = int(rng.integers(1, shape[axis] // ranks + 1)) if rng.random() < 0.5 else 1
+    fused = int(rng.integers(1, shape[axis] // ranks + 1)) if shape[axis] >= ranks and rng.random() < 0.5 else 1
     shared = 2 if ranks % 2 == 0 and rng.random() < 0.2 else 1
     parts = ranks // shared
     inner = sorted(int(cut) * parts for cut in rng.choice(np.arange(1, max(2, shape[axis] // parts)), min(

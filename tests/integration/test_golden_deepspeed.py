@@ -65,6 +65,11 @@ class GoldenDeepSpeed(unittest.TestCase):
                     if not name.startswith("momentum_buffer.")]
             self.assertEqual((sorted(read_safetensors(file)[0]), len(want)), (sorted(want), 20))
         self.assertIn("20 parameters, 346 elements", run("inspect", source).stdout)
+        expected = GOLDEN / "z3_momentum_w3/expected.safetensors"
+        for sides in ((source, expected), (expected, source)):
+            result = run("diff", *sides, "--weights-only")
+            self.assertEqual(result.code, 0, result.stdout + result.stderr)
+            self.assertIn("20 equal", result.stdout)
         listed = run("inspect", source, "--weights-only", "--list").stdout
         self.assertNotIn("momentum_buffer", listed)
         self.assertIn("emb.weight", listed)
@@ -140,7 +145,7 @@ class GoldenDeepSpeed(unittest.TestCase):
 
     def test_a_stage_or_a_layer_that_is_missing(self) -> None:
         """What layers have beside the parameters that are trained, no other file states."""
-        for pattern, code in (("*mp_rank_01*", 2), ("*mp_rank_00_*", 2), ("mp_rank_01*", 2)):
+        for pattern, code in (("*mp_rank_01*", 2), ("*mp_rank_00_*", 2), ("mp_rank_01*", 2), ("layer_02*", 2)):
             with self.subTest(pattern), scratch() as directory:
                 source = directory / "set"
                 shutil.copytree(GOLDEN / "pipe2_z1_w4/set", source)
@@ -183,6 +188,9 @@ class GoldenDeepSpeed(unittest.TestCase):
             shutil.copy(other, file)
             self.assertIn("has files of 7 experts", one_line(run("inspect", source)))
             other.unlink()
+            shutil.copy(file, step / "layer_0_expert_3_mp_rank_01_model_states.pt")
+            self.assertIn("experts beside tensor or pipeline parallelism", one_line(run("inspect", source)))
+            (step / "layer_0_expert_3_mp_rank_01_model_states.pt").unlink()
             shutil.copy(step / "layer_0_expert_2_mp_rank_00_model_states.pt", file)
             self.assertIn("a tensor that is not this expert's", one_line(run("inspect", source)))
 

@@ -16,31 +16,59 @@
 namespace reshardfs {
 namespace {
 
-/// The runs of elements that a box of a tensor in C order consists of.
-/// @param content of the tensor.
-void add_runs(const ByteRange& content, const Shape& tensor, const AffinePiece& piece,
-              std::uint64_t width, FileExtents& out) {
-  // Trailing dimensions that the box has whole are one run with the one before.
-  std::size_t inner = tensor.size();
-  std::int64_t run = 1;
-  while (inner > 0) {
-    --inner;
-    run *= piece.shape[inner];
-    if (piece.shape[inner] != tensor[inner]) break;
-  }
-  Shape at(inner, 0);
-  while (true) {
-    std::int64_t begin = 0;
-    for (std::size_t d = 0; d < tensor.size(); ++d) {
-      begin = begin * tensor[d] + piece.in_shard[d] + (d < inner ? at[d] : 0);
+/// A box of a tensor in C order, in the order of its own elements. Computes where they are: a box
+/// of some columns has as many runs as rows.
+class BoxPlaces final : public JoinedPlaces {
+ public:
+  /// @param all has the tensor from `begin` on, and outlives this.
+  BoxPlaces(const JoinedPlaces& all, std::uint64_t begin, Shape tensor, AffinePiece piece,
+            std::uint64_t width)
+      : all_(all),
+        begin_(begin),
+        tensor_(std::move(tensor)),
+        piece_(std::move(piece)),
+        width_(width),
+        inner_(tensor_.size()) {
+    // Trailing dimensions that the box has whole are one run with the one before.
+    while (inner_ > 0) {
+      --inner_;
+      run_ *= static_cast<std::uint64_t>(piece_.shape[inner_]);
+      if (piece_.shape[inner_] != tensor_[inner_]) break;
     }
-    out.emplace_back(content.offset() + static_cast<std::uint64_t>(begin) * width,
-                     static_cast<std::uint64_t>(run) * width);
-    std::size_t d = inner;
-    while (d > 0 && ++at[d - 1] == piece.shape[d - 1]) at[--d] = 0;
-    if (d == 0) return;
   }
-}
+
+  std::uint64_t size() const noexcept override {
+    return static_cast<std::uint64_t>(element_count(piece_.shape)) * width_;
+  }
+  JoinedPart part_at(std::uint64_t offset) const override {
+    const std::uint64_t in_run = offset % (run_ * width_);
+    std::uint64_t number = offset / (run_ * width_);
+    std::uint64_t place = 0;
+    std::uint64_t stride = 1;
+    for (std::size_t d = tensor_.size(); d-- > 0;) {
+      auto at = static_cast<std::uint64_t>(piece_.in_shard[d]);
+      if (d < inner_) {
+        const auto length = static_cast<std::uint64_t>(piece_.shape[d]);
+        at += number % length;
+        number /= length;
+      }
+      place += at * stride;
+      stride *= static_cast<std::uint64_t>(tensor_[d]);
+    }
+    JoinedPart part = all_.part_at(begin_ + place * width_ + in_run);
+    part.length = std::min(part.length, run_ * width_ - in_run);
+    return part;
+  }
+
+ private:
+  const JoinedPlaces& all_;
+  std::uint64_t begin_;
+  Shape tensor_;
+  AffinePiece piece_;
+  std::uint64_t width_;
+  std::size_t inner_;      ///< the first dimension of a run
+  std::uint64_t run_ = 1;  ///< elements
+};
 
 }  // namespace
 
@@ -97,13 +125,29 @@ bool JoinedTensors::add_alias(const std::string& alias, const std::string& param
 
 void JoinedTensors::add_copy(const TorchTensor& tensor, std::size_t file) {
   const auto found = parameters_.find(tensor.name);
-  if (found == parameters_.end() || !is_contiguous(tensor)) return;
+  if (found == parameters_.end()) return;
   const TensorEntry& entry = tensors_[found->second].entry;
-  if (entry.content_bytes == 0 || !can_cast(entry.dtype, tensor.dtype)) return;
-  if (shapes_.at(tensor.name) != tensor.shape) return;
+  const Shape& shape = shapes_.at(tensor.name);
+  if (shape != tensor.shape) {
+    throw Error(ErrorKind::kBadInput, "has the shape " + to_string(tensor.shape) +
+                                          " in 'module', but " + to_string(shape) +
+                                          " among the parameters that are trained")
+        .for_parameter(tensor.name);
+  }
+  if (entry.content_bytes == 0) return;
+  if (!is_contiguous(tensor) || !can_cast(entry.dtype, tensor.dtype)) {
+    not_compared_.push_back(tensor.name);
+    return;
+  }
   copies_.push_back({tensor.name, entry.dtype, entry.extents.front().offset(),
                      static_cast<std::size_t>(element_count(tensor.shape)), tensor.dtype,
                      contiguous_range(tensor), file});
+}
+
+bool JoinedTensors::has_tied_layers() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](const auto& parameter) {
+    return parameter.first.starts_with("tied_modules.");
+  });
 }
 
 void JoinedTensors::cut(const AffineMap& map, std::size_t rank) {
@@ -141,9 +185,9 @@ void JoinedTensors::cut(const Tensor& shard, const AffineTensor& whole, std::siz
     box.entry.dtype = entry.dtype;
     box.entry.shape = piece.shape;
     box.entry.content_bytes = content_bytes(piece.shape, entry.dtype);
-    if (box.entry.content_bytes > 0) {
-      add_runs(content, stored, piece, width, box.entry.extents);
-    }
+    const std::uint64_t begin =
+        add(std::make_shared<BoxPlaces>(*places_, content.offset(), stored, piece, width));
+    box.entry.extents.emplace_back(begin, box.entry.content_bytes);
     box.is_box = true;
     box.offsets = piece.in_whole;
   }
@@ -191,6 +235,10 @@ Discovery JoinedTensors::finish(std::vector<JoinedTensors> all, std::vector<Modu
           std::none_of(refused.begin(), refused.end(),
                        [&](const RefusedTensor& other) { return other.name == tensor.name; });
       if (is_new) refused.push_back(std::move(tensor));
+    }
+    if (!one.not_compared_.empty()) {
+      out.warnings.push_back("`module` is stored in a form in which it is not compared: " +
+                             name_list(one.not_compared_));
     }
     const auto number = static_cast<std::int64_t>(out.files.size());
     out.files.push_back(std::move(one).finish_file(shapes, copies));

@@ -47,11 +47,13 @@ class JoinedTensors {
   /// be shown.
   void add_whole(const TorchTensor& tensor, std::size_t file, std::string state = {});
   bool has(const std::string& parameter) const { return parameters_.contains(parameter); }
+  /// Whether layers of a pipeline are tied, and trained under names of their own.
+  bool has_tied_layers() const;
   /// @return false if there is no parameter of that name.
   bool add_alias(const std::string& alias, const std::string& parameter);
 
-  /// What `module` has of a parameter that is there already; nothing happens if it is not, or if
-  /// its elements are others.
+  /// What `module` has of a parameter that is there already; nothing happens if it is not.
+  /// @throws Error kBadInput, with the parameter, if its shape is another one.
   void add_copy(const TorchTensor& tensor, std::size_t file);
 
   /// What a rank of tensor parallelism has: makes its shards boxes of the whole parameters. All
@@ -87,6 +89,7 @@ class JoinedTensors {
   std::unordered_map<std::string, Shape> shapes_{};            ///< of all whole tensors, by name
   std::set<std::string> states_{};
   std::vector<ModuleCopy> copies_{};
+  std::vector<std::string> not_compared_{};
   std::vector<RefusedTensor> refused_{};
 };
 

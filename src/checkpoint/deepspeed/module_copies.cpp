@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/cast.h"
@@ -58,12 +59,25 @@ struct End {
   }
 };
 
+/// The first, the middle and the last element of what each file has of a parameter: a file of
+/// another save differs in all of them, a row that a program has changed alone does not.
+void add_ends_of(const JoinedSource& source, const ModuleCopy& copy, std::vector<End>& ends) {
+  std::size_t first = 0;
+  source.for_each_file(
+      {copy.begin, copy.elements * width(copy.dtype)},
+      [&](const ByteSource& /*file*/, std::uint64_t bytes) {
+        const auto count = static_cast<std::size_t>(bytes) / width(copy.dtype);
+        for (const std::size_t number : std::set<std::size_t>{0, count / 2, count - 1}) {
+          if (count > 0) ends.push_back({&copy, first + number, {}, {}});
+        }
+        first += count;
+      });
+}
+
 std::vector<End> read_ends(const JoinedSource& source, const std::vector<ModuleCopy>& copies) {
   std::vector<End> ends;
   for (const ModuleCopy& copy : copies) {
-    if (copy.elements == 0) continue;
-    ends.push_back({&copy, 0, {}, {}});
-    if (copy.elements > 1) ends.push_back({&copy, copy.elements - 1, {}, {}});
+    if (copy.elements > 0) add_ends_of(source, copy, ends);
   }
   std::vector<ReadRequest> stored;
   std::map<std::size_t, std::vector<ReadRequest>> second;

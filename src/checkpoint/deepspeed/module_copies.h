@@ -30,7 +30,7 @@ struct ModuleCopy {
   std::size_t file = 0;  ///< of the copy, in the source's list
 };
 
-/// What the first and the last elements say.
+/// What some elements of each parameter say.
 struct CopyEvidence {
   std::vector<std::string> differing{};  ///< parameters, each once
   std::size_t elements = 0;              ///< that were compared
@@ -45,8 +45,8 @@ class ModuleCopies {
   ModuleCopies(std::shared_ptr<const JoinedSource> source, std::vector<ModuleCopy> copies)
       : source_(std::move(source)), copies_(std::move(copies)) {}
 
-  /// Compares the first and the last element of each parameter. Of files that are far away, it
-  /// reads nothing.
+  /// Compares three elements of what each file has of a parameter: the first, the last and one
+  /// between. Of files that are far away, it reads nothing.
   void add_ends(CopyEvidence& out) const;
   /// Compares all elements. @return an error for each parameter that differs, or cannot be read.
   std::vector<Error> compare(const CopyQuestion& question) const;

@@ -119,7 +119,10 @@ class UniversalReader {
         take_aliases(statement.files().front(), joined_);
       });
       const ZeroModelFile& model = statement.files().front();
-      for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
+      in_file(directory_ / model.name, [&] {
+        if (statement.is_stage3()) return;
+        for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
+      });
     }
     std::vector<JoinedTensors> joined;
     joined.push_back(std::move(joined_));

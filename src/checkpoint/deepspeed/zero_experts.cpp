@@ -26,11 +26,24 @@ struct ModelFile {
   std::vector<std::int64_t> experts{};  ///< how many each layer has
 };
 
+[[noreturn]] void refuse_parallelism() {
+  throw Error(ErrorKind::kUnsupported,
+              "is of DeepSpeed with experts beside tensor or pipeline parallelism, or of a release "
+              "that had other files of experts")
+      .hint("load it with DeepSpeed, and save its weights");
+}
+
 ModelFile read_model(const TorchArchive& archive) {
   const PickleTree& tree = archive.tree();
   const PickleValue root = tree.root();
   if (tree.find(root, "ds_autoep_layers").is(PickleKind::kList)) {
     throw Error(ErrorKind::kUnsupported, "was saved with DeepSpeed's AutoEP, which is not read");
+  }
+  const PickleValue degrees = tree.find(root, "checkpoint_parallel_dimensions");
+  for (const PickleValue ranks : {tree.find(root, "mp_world_size"), tree.find(degrees, "tp_degree"),
+                                  tree.find(degrees, "pp_degree")}) {
+    const auto count = tree.integer(ranks);
+    if (count && *count != 1) refuse_parallelism();
   }
   ModelFile out;
   const PickleValue module = tree.find(root, "module");
@@ -90,11 +103,11 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
                         part->second.model.size() == 1 && !part->second.model_of_each_rank &&
                         step.layers.empty();
   if (!is_plain || step.has_other_experts) {
-    throw Error(ErrorKind::kUnsupported,
-                "is a checkpoint of DeepSpeed with experts beside tensor or pipeline parallelism, "
-                "or of a release that had other files of experts")
-        .in_file(directory.string())
-        .hint("load it with DeepSpeed, and save its weights");
+    try {
+      refuse_parallelism();
+    } catch (Error& error) {
+      throw error.in_file(directory.string());
+    }
   }
   const fs::path model_path = directory / part->second.model.begin()->second;
   const ByteSourcePtr model = open_file(model_path, tree);

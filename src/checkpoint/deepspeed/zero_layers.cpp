@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "reshardfs/error.h"
+
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/torch/archive_folder.h"
 #include "storage/inputs.h"
 
 namespace reshardfs {
+
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
                  std::vector<JoinedTensors>& stages, LeftOfLayers& left) {
@@ -16,6 +19,9 @@ void take_layers(const std::filesystem::path& directory,
     return std::find_if(stages.begin(), stages.end(),
                         [&](const JoinedTensors& stage) { return stage.has(name); });
   };
+  const bool has_ties = std::any_of(stages.begin(), stages.end(), [](const JoinedTensors& stage) {
+    return stage.has_tied_layers();
+  });
   for (const auto& [number, name] : layers) {
     const ByteSourcePtr file = open_file(directory / name, tree);
     DictTensors named = read_archive(*file, [](const TorchArchive& archive) {
@@ -29,7 +35,9 @@ void take_layers(const std::filesystem::path& directory,
       tensor.name.insert(0, prefix);
       if (stage == stages.end()) stage = stage_of(tensor.name);
     }
-    // A tied layer is trained under the name of what it is tied to.
+    // A tied layer is trained under the name of what it is tied to; another one of which nothing is
+    // trained is frozen.
+    if (stage == stages.end() && !has_ties) stage = stages.begin();
     const bool is_named = stage != stages.end();
     const std::size_t place = (is_named ? *stage : stages.front()).add_file(file);
     for (TorchTensor& tensor : tensors) {
@@ -39,7 +47,11 @@ void take_layers(const std::filesystem::path& directory,
       } else if (known == stages.end()) {
         stage->add_whole(tensor, place);
       } else if (known == stage) {
-        stage->add_copy(tensor, place);
+        try {
+          stage->add_copy(tensor, place);
+        } catch (Error& error) {
+          throw error.in_file((directory / name).string());
+        }
       }
     }
   }

@@ -44,7 +44,11 @@ class ZeroPart::Reader {
     } else {
       take_stage2();
       const ZeroModelFile& model = models_.front();
-      for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
+      try {
+        for (const TorchTensor& copy : model.states.copies) joined_.add_copy(copy, model.number);
+      } catch (Error& error) {
+        throw error.in_file(path_of(model.name).string()).hint(kBringAll);
+      }
     }
     try {
       take_aliases(models_.front(), joined_);
@@ -356,6 +360,14 @@ class ZeroPart::Reader {
         std::all_of(optimizer_.begin(), optimizer_.end(),
                     [](const ZeroOptimizerStates& states) { return states.has_states; });
     if (!has_states) out.warnings.push_back("the files have no states of the optimizer");
+    const bool has_others =
+        std::any_of(optimizer_.begin(), optimizer_.end(),
+                    [](const ZeroOptimizerStates& states) { return states.has_other_states; });
+    if (has_others) {
+      out.warnings.push_back(
+          "left out: states of the optimizer in a form that is not known, or of groups that are "
+          "not there");
+    }
     if (!optimizer_.front().is_stage3) return;
     std::vector<std::string> names;
     for (const std::string& kind : kinds()) {

@@ -103,6 +103,22 @@ void judge_copies(const fs::path& directory, const CopyEvidence& evidence, Disco
       .hint(kBringAll);
 }
 
+/// What a layer has beside its parameters is in its file alone.
+void require_layers(const fs::path& directory, const ZeroStep& step, const ZeroModelStates& model) {
+  if (step.layers.empty()) return;
+  for (const auto& group : model.groups) {
+    for (const ZeroShape& parameter : group) {
+      std::string_view name = parameter.name;
+      const auto layer = take_number<std::int64_t>(name);
+      if (!layer || !name.starts_with('.') || step.layers.contains(*layer)) continue;
+      throw Error(ErrorKind::kMissing, "has no file of layer " + std::to_string(*layer))
+          .in_file(directory.string())
+          .for_parameter(parameter.name)
+          .hint(kBringAll);
+    }
+  }
+}
+
 Discovery read_files(const fs::path& directory, const ZeroStep& step, const SourceTreePtr& tree) {
   if (!step.experts.empty() || step.has_other_experts) return read_experts(directory, step, tree);
   const ZeroFiles& first = step.parts.begin()->second;
@@ -139,6 +155,7 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
   }
   std::size_t files = 0;
   for (std::size_t number = 0; number < parts.size(); ++number) {
+    require_layers(directory, step, parts[number]->model());
     parts[number]->take();
     if (is_cut) parts[number]->cut(number);
     files += parts[number]->optimizer_files();

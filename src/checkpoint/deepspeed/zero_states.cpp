@@ -212,7 +212,7 @@ class StatesReader {
   void read_copy(PickleValue value, const ZeroShape& parameter, ZeroModelStates& out) const {
     try {
       TorchTensor tensor = tensor_of(value, parameter.name);
-      if (tensor.shape == parameter.shape) out.copies.push_back(std::move(tensor));
+      out.copies.push_back(std::move(tensor));
     } catch (const Error& error) {
       // What cannot be read is not compared: nothing of it is shown.
       if (error.kind() != ErrorKind::kUnsupported) throw;
@@ -312,9 +312,13 @@ class StatesReader {
     if (!optimizer.is(PickleKind::kDict)) {
       refuse("has states of the optimizer in a form that is not known");
     }
-    tree_.for_each_pair(tree_.find(optimizer, "state"), [&](PickleValue key, PickleValue values) {
+    const PickleValue states = tree_.find(optimizer, "state");
+    out.has_other_states = !states.is(PickleKind::kUnset) && !states.is(PickleKind::kDict);
+    tree_.for_each_pair(states, [&](PickleValue key, PickleValue values) {
       const auto group = tree_.integer(key);
-      if (!group || *group < 0 || *group >= static_cast<std::int64_t>(out.weights.size())) {
+      if (!group || *group < 0 || *group >= static_cast<std::int64_t>(out.weights.size()) ||
+          !values.is(PickleKind::kDict)) {
+        out.has_other_states = true;
         return true;
       }
       const auto number = static_cast<std::size_t>(*group);

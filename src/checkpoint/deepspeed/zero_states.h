@@ -38,7 +38,7 @@ struct ZeroModelStates {
   /// Of `module`, whatever no group has and no alias is: buffers, and parameters that are not
   /// trained. Stage 3 has placeholders there.
   std::vector<TorchTensor> others;
-  /// Of `module`, what groups have, too. Stage 3 has none.
+  /// Of `module`, what groups have, too. Stage 3 has placeholders.
   std::vector<TorchTensor> copies{};
   /// Those of types that cannot be shown, such as complex ones.
   std::vector<RefusedTensor> refused_buffers;
@@ -74,7 +74,8 @@ struct ZeroOptimizerStates {
   std::vector<TorchTensor> weights;     ///< in float32
   /// "exp_avg" and others, by group, each as long as its weights: without padding.
   std::map<std::string, std::map<std::size_t, TorchTensor>> moments;
-  bool has_states = true;  ///< whether the file has any states of the optimizer
+  bool has_states = true;         ///< whether the file has any states of the optimizer
+  bool has_other_states = false;  ///< of no group that there is
   /// Elements behind the weights of each group that the moments have more; with `paddings`, what
   /// these say.
   std::vector<std::int64_t> excess;
