@@ -101,8 +101,9 @@ def of_rank(spec: Spec, cuts: dict[str, Cut], rank: int) -> Spec:
                                moments={kind: arrays(whole) for kind, whole in spec.moments.items()})
 
 
-def write_cut_set(directory: Path, spec: Spec, cuts: dict[str, Cut], ranks: int) -> None:
-    params = {f"^{re.escape(name)}$": cut.stated() for name, cut in cuts.items()}
+def write_cut_set(directory: Path, spec: Spec, cuts: dict[str, Cut], ranks: int, unstated: str = "") -> None:
+    """unstated: a parameter that the map leaves out."""
+    params = {f"^{re.escape(name)}$": cut.stated() for name, cut in cuts.items() if name != unstated}
     more = {"mp_world_size": ranks, "checkpoint_parallel_dimensions": {"pp_degree": 1, "tp_degree": ranks},
             "universal_checkpoint_info": {"universal_checkpoint_version": 0.4,
                                           "autotp_unsupported_parameter_patterns": {},

@@ -14,6 +14,9 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "data"))
 
+import numpy as np
+from deepspeed_cuts import random_cuts, write_cut_set
+from deepspeed_sets import random_set
 from format_files import read_safetensors, same
 from mounted import one_line, run, run_unittests, scratch
 
@@ -142,6 +145,19 @@ class GoldenDeepSpeed(unittest.TestCase):
             result = run("inspect", source)
             self.assertEqual(result.code, 2, result.stdout)
             self.assertIn("1 of the 2 ranks of its tensor parallelism", one_line(result))
+
+    def test_a_cut_that_is_not_stated(self) -> None:
+        """A parameter without a cut in the map is not taken for one that is whole on each rank."""
+        with scratch() as directory:
+            spec = next(spec for spec in map(random_set, range(100)) if spec.stage == 2 and len(spec.weights) > 2)
+            cuts = random_cuts(np.random.default_rng(1), spec, 2)
+            name = next(iter(spec.weights))
+            write_cut_set(directory / "set", spec, cuts, 2, unstated=name)
+            source = directory / "set" / spec.tag
+            line = one_line(run("export", source, directory / "out.safetensors"))
+            self.assertIn("does not state how it is cut", line)
+            self.assertIn(name, line)
+            self.assertFalse((directory / "out.safetensors").exists())
 
     def test_a_stage_or_a_layer_that_is_missing(self) -> None:
         """What layers have beside the parameters that are trained, no other file states."""

@@ -11,7 +11,6 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
-#include "format/torch/torch_values.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {

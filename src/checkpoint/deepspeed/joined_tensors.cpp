@@ -2,7 +2,6 @@
 #include "checkpoint/deepspeed/joined_tensors.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "reshardfs/error.h"

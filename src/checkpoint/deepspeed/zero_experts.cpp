@@ -10,6 +10,7 @@
 
 #include "base/text/text.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_part.h"
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/torch/archive_folder.h"
 #include "storage/inputs.h"
@@ -19,31 +20,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBringExperts = "bring all files of the step, from one save";
-
 struct ModelFile {
   DictTensors tensors{};
   std::vector<std::int64_t> experts{};  ///< how many each layer has
 };
 
-[[noreturn]] void refuse_parallelism() {
-  throw Error(ErrorKind::kUnsupported,
-              "is of DeepSpeed with experts beside tensor or pipeline parallelism, or of a release "
-              "that had other files of experts")
+Error of_other_parallelism() {
+  return Error(
+             ErrorKind::kUnsupported,
+             "is of DeepSpeed with experts beside tensor or pipeline parallelism, or of a release "
+             "that had other files of experts")
       .hint("load it with DeepSpeed, and save its weights");
 }
 
 ModelFile read_model(const TorchArchive& archive) {
   const PickleTree& tree = archive.tree();
   const PickleValue root = tree.root();
-  if (tree.find(root, "ds_autoep_layers").is(PickleKind::kList)) {
+  if (tree.count(tree.find(root, "ds_autoep_layers")) > 0) {
     throw Error(ErrorKind::kUnsupported, "was saved with DeepSpeed's AutoEP, which is not read");
   }
   const PickleValue degrees = tree.find(root, "checkpoint_parallel_dimensions");
   for (const PickleValue ranks : {tree.find(root, "mp_world_size"), tree.find(degrees, "tp_degree"),
                                   tree.find(degrees, "pp_degree")}) {
     const auto count = tree.integer(ranks);
-    if (count && *count != 1) refuse_parallelism();
+    if (count && *count != 1) throw of_other_parallelism();
   }
   ModelFile out;
   const PickleValue module = tree.find(root, "module");
@@ -77,7 +77,7 @@ void require_files(const fs::path& directory, const ZeroExperts& files,
       throw Error(ErrorKind::kMissing, "has no file of expert " + std::to_string(expert) +
                                            " of layer " + std::to_string(layer))
           .in_file(directory.string())
-          .hint(kBringExperts);
+          .hint(kBringAll);
     }
   }
   if (files.size() == expected) return;
@@ -85,7 +85,7 @@ void require_files(const fs::path& directory, const ZeroExperts& files,
                                         ", but the file of model states has num_experts of " +
                                         std::to_string(expected))
       .in_file(directory.string())
-      .hint(kBringExperts);
+      .hint(kBringAll);
 }
 
 void add(DictTensors tensors, const ByteSourcePtr& file, JoinedTensors& out,
@@ -103,11 +103,7 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
                         part->second.model.size() == 1 && !part->second.model_of_each_rank &&
                         step.layers.empty();
   if (!is_plain || step.has_other_experts) {
-    try {
-      refuse_parallelism();
-    } catch (Error& error) {
-      throw error.in_file(directory.string());
-    }
+    throw of_other_parallelism().in_file(directory.string());
   }
   const fs::path model_path = directory / part->second.model.begin()->second;
   const ByteSourcePtr model = open_file(model_path, tree);
@@ -128,7 +124,7 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
       throw Error(ErrorKind::kBadInput, "has a tensor that is not this expert's")
           .in_file((directory / name).string())
           .for_parameter(tensor.name)
-          .hint(kBringExperts);
+          .hint(kBringAll);
     }
     add(std::move(tensors), file, out, refused);
   }

@@ -168,6 +168,14 @@ class StatesReader {
     if (!out.tensor_world || *out.tensor_world == 1) return;
     try {
       out.cuts = read_affine_map(tree_, tree_.find(root_, "universal_checkpoint_info"));
+      if (out.cuts.empty()) return;
+      // DeepSpeed lists what is whole on every rank, too.
+      for (const auto& group : out.groups) {
+        for (const ZeroShape& parameter : group) {
+          out.cuts.try_emplace(parameter.name,
+                               AffineTensor{{}, {}, "the affine_map does not state how it is cut"});
+        }
+      }
     } catch (Error& error) {
       throw error.in_file(archive_.source().name());
     }
@@ -191,7 +199,7 @@ class StatesReader {
           if (found == module.end()) {
             out.lost.push_back(parameter.name);
           } else if (archive_.is_tensor(found->second)) {
-            read_copy(found->second, parameter, out);
+            read_copy(found->second, parameter.name, out);
           }
         }
       }
@@ -209,10 +217,9 @@ class StatesReader {
     });
   }
 
-  void read_copy(PickleValue value, const ZeroShape& parameter, ZeroModelStates& out) const {
+  void read_copy(PickleValue value, const std::string& name, ZeroModelStates& out) const {
     try {
-      TorchTensor tensor = tensor_of(value, parameter.name);
-      out.copies.push_back(std::move(tensor));
+      out.copies.push_back(tensor_of(value, name));
     } catch (const Error& error) {
       // What cannot be read is not compared: nothing of it is shown.
       if (error.kind() != ErrorKind::kUnsupported) throw;
