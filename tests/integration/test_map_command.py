@@ -78,7 +78,7 @@ class List(CommandThroughMap):
         files = {path.stem: path.read_text() for path in MAPS.glob("*.toml")}
         alone = {name for name, text in files.items() if "Not for use alone" not in text}
         self.assertEqual(set(entries), alone)
-        self.assertEqual(len(alone), len(files) - 8)
+        self.assertEqual(len(alone), len(files) - 9)
         for name, entry in entries.items():
             with self.subTest(name):
                 self.assertEqual(Path(entry["file"]).read_text(), files[name])

@@ -19,7 +19,7 @@ CONTRARY = (("qwen3", "interleaved", {}), ("deepseek_v3", "joined", {}),
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
     yield from models(form)
-    yield from known(form)
+    yield from tied(form)
     yield from pynative(form)
     yield from checkpoint2(form)
 
@@ -31,6 +31,7 @@ def models(form: Form) -> Iterator[Job]:
         seed = rng.randrange(1 << 30)
         return Job(f"{name} {seed}", function, {"seed": seed, **arguments})
 
+    yield job("unstated settings of chatglm", "glm.unstated")
     for family in FAMILIES:
         yield job(f"unstated settings of {family}", "models.unstated", family=family)
     for _ in range(max(1, form.pairs // 16)):
@@ -43,14 +44,16 @@ def models(form: Form) -> Iterator[Job]:
             for joined in (False, True):
                 yield job(f"legacy {family}{' with qkv_concat' if joined else ''}", "legacy.both_ways", family=family,
                           joined=joined)
+        for family in ("chatglm", "glm", "glm4"):
+            for _ in range(2):
+                yield job(f"legacy {family}", "glm.both_ways", family=family)
 
 
-def known(form: Form) -> Iterator[Job]:
-    """What reshardfs does otherwise."""
-    yield Job("telechat3 with tied embeddings", "models.both_ways",
-              {"family": "telechat3", "seed": form.seed, "tie_word_embeddings": True},
-              known="its network has output_layer.weight, which reshardfs leaves out",
-              symptom="has other names: {'output_layer.weight'}")
+def tied(form: Form) -> Iterator[Job]:
+    """Networks that have a head of their own although config.json says otherwise."""
+    for family in ("telechat3", "deepseek_v3", "telechat3_moe"):
+        yield Job(f"{family} with tied embeddings", "models.both_ways",
+                  {"family": family, "seed": form.seed, "tie_word_embeddings": True})
 
 
 def pynative(form: Form) -> Iterator[Job]:
@@ -72,3 +75,4 @@ def checkpoint2(form: Form) -> Iterator[Job]:
                     yield Job(name, f"checkpoint2.{what}", {"family": family, "seed": seed, "mode": mode})
         seed = rng.randrange(1 << 30)
         yield Job(f"Checkpoint 2.0 two_ranks {seed}", "checkpoint2.two_ranks", {"seed": seed})
+    yield Job("the guide, command by command", "guide.played", {"seed": form.seed})

@@ -149,9 +149,8 @@ def described(iteration: Path) -> dict[str, Any]:
     return found
 
 
-def two_ranks(directory: Path, seed: int) -> None:
-    """Two processes save, with the communication of MindSpore, and the view iteration is what they saved."""
-    output = directory / "checkpoint"
+def saved_by_two(directory: Path, output: Path, seed: int) -> None:
+    """Two processes save step 7, with the communication of MindSpore."""
     scripts = Path(sys.executable).parent
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -160,6 +159,12 @@ def two_ranks(directory: Path, seed: int) -> None:
                "--join=True", f"--log_dir={directory / 'log'}", members.__file__, str(output), str(seed)]
     subprocess.run(command, check=True, timeout=200, cwd=directory, stdin=subprocess.DEVNULL,
                    env={**os.environ, "PATH": f"{scripts}:{os.environ.get('PATH', '')}"})
+
+
+def two_ranks(directory: Path, seed: int) -> None:
+    """The view iteration is what two processes saved."""
+    output = directory / "checkpoint"
+    saved_by_two(directory, output, seed)
     tensors = members.random_tensors(seed)
     expected = networks.entries(tensors | {"global_step": np.array([7], "i4")})
     files.assert_equal(exported(output, directory / "all.safetensors"), expected, "what two processes saved")

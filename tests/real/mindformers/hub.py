@@ -155,7 +155,8 @@ def aliases(config: Config) -> dict[str, str]:
     found = {"lm_head.weight": "model.embed_tokens.weight"} if config["tie_word_embeddings"] else {}
     for layer in layers(config)[config["num_hidden_layers"]:]:
         found[f"model.layers.{layer}.embed_tokens.weight"] = "model.embed_tokens.weight"
-        found[f"model.layers.{layer}.shared_head.head.weight"] = "lm_head.weight"
+        head = found.get("lm_head.weight", "lm_head.weight")
+        found[f"model.layers.{layer}.shared_head.head.weight"] = head
     return found
 
 

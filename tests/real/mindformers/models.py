@@ -32,7 +32,7 @@ def converted(training: Training, network: ms.nn.Cell, deep: Tensors) -> dict[st
     found = {}
     if hasattr(network, "template"):
         by_name = network.convert_weight_dict(dict(training.model.tensors))
-        if training.model.config["tie_word_embeddings"]:  # the network has no such parameter
+        if truth.shares_head(training.model):  # the network has no such parameter
             by_name.pop("output_layer.weight", None)
         found["convert_weight_dict"] = networks.entries(by_name)
         if not training.settings.contiguous:

@@ -32,8 +32,9 @@ def parameters(model: Model, settings: Settings) -> Tensors:
     config, tensors = model.config, model.tensors
     found = {"embedding.word_embeddings.weight": tensors["model.embed_tokens.weight"],
              "decoder.final_layernorm.weight": tensors["model.norm.weight"]}
-    if not config["tie_word_embeddings"]:
-        found["output_layer.weight"] = tensors["lm_head.weight"]
+    head = "model.embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"
+    if not shares_head(model):
+        found["output_layer.weight"] = tensors[head]
     for layer in hub.layers(config):
         start = f"model.layers.{layer}."
         inside = {name[len(start):]: tensor for name, tensor in tensors.items() if name.startswith(start)}
@@ -49,6 +50,11 @@ def parameters(model: Model, settings: Settings) -> Tensors:
         found |= {f"{target}self_attention.{name}.weight": tensor for name, tensor in inner.items()}
         found |= {f"{target}mlp.{name}": tensor for name, tensor in mlp(model, settings, inside).items()}
     return {name: np.ascontiguousarray(tensor) for name, tensor in found.items()}
+
+
+def shares_head(model: Model) -> bool:
+    """Only these networks obey tie_word_embeddings; others have a head beside the embedding."""
+    return model.family.startswith("qwen3") and bool(model.config["tie_word_embeddings"])
 
 
 def attention(model: Model, settings: Settings, inside: Tensors) -> Tensors:

@@ -354,6 +354,8 @@ TEST(InstalledMaps, AllLoad) {
                            "meta-llama",
                            "mindformers-deepseek-legacy",
                            "mindformers-deepseek-v3",
+                           "mindformers-glm",
+                           "mindformers-glm-hf",
                            "mindformers-llama",
                            "mindformers-llama-qkv-concat",
                            "mindformers-mcore",
