@@ -90,7 +90,7 @@ std::span<const SetFormat> set_formats() {
           discover_deepspeed,
           find_deepspeed_steps,
           "deepspeed",
-          "a checkpoint of DeepSpeed's ZeRO: parameters in float32, and the optimizer's moments",
+          "a checkpoint of DeepSpeed, with or without ZeRO",
           "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt",
           false,
           {"*_states.pt"}},

@@ -83,7 +83,7 @@ void OneSave::add(const std::string& file, const SaveFacts& facts) {
                                           "' are not of one save: " + printable(key) + " is " +
                                           printable(known->second.value) + " in the first, and " +
                                           printable(value) + " in the second")
-        .hint("bring all files of the step, from one save");
+        .hint(kBringAll);
   }
 }
 

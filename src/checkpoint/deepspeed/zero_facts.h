@@ -13,6 +13,9 @@
 
 namespace reshardfs {
 
+/// What to do where files contradict each other, or are missing.
+inline constexpr const char* kBringAll = "bring all files of the step, from one save";
+
 /// What a file states of its save, by key: "global_steps" is "500".
 using SaveFacts = std::map<std::string, std::string>;
 

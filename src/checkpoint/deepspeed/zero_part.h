@@ -18,9 +18,6 @@
 
 namespace reshardfs {
 
-/// What to do where files contradict each other, or are missing.
-inline constexpr const char* kBringAll = "bring all files of the step, from one save";
-
 class ZeroPart {
  public:
   /// @param joined gets the tensors; must outlive this, as the other three.

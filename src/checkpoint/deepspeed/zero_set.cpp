@@ -126,6 +126,10 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     auto plain = read_without_zero(directory, first.model.begin()->second, tree);
     if (plain) return std::move(*plain);
   }
+  if (!step.layers.empty()) {
+    auto layers = read_layers_without_zero(directory, step, tree);
+    if (layers) return std::move(*layers);
+  }
   std::vector<JoinedTensors> joined;
   joined.reserve(step.parts.size());
   std::vector<std::unique_ptr<ZeroPart>> parts;

@@ -1,14 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/deepspeed/zero_stage0.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "base/text/text.h"
+#include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_facts.h"
+#include "checkpoint/deepspeed/zero_layers.h"
 #include "checkpoint/torch/archive_folder.h"
 #include "checkpoint/torch/torch_ranks.h"
+#include "storage/inputs.h"
 
 namespace reshardfs {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kModule = "module";
+
+/// What a file of a stage says.
+struct StageStatement {
+  bool has_layers = false;  ///< in files of their own, whole
+  std::optional<std::int64_t> tensor_world{};
+  std::optional<std::int64_t> pipeline_world{};
+  SaveFacts facts{};
+};
+
+StageStatement read_stage(const TorchArchive& archive) {
+  const PickleTree& tree = archive.tree();
+  const PickleValue root = tree.root();
+  const PickleValue degrees = tree.find(root, "checkpoint_parallel_dimensions");
+  StageStatement out;
+  out.has_layers = tree.find(root, "param_shapes").is(PickleKind::kNone) &&
+                   tree.find(root, kModule).is(PickleKind::kNone);
+  out.tensor_world = tree.integer(tree.find(degrees, "tp_degree"));
+  out.pipeline_world = tree.integer(tree.find(degrees, "pp_degree"));
+  out.facts = zero_model_facts(archive);
+  return out;
+}
+
+/// Those of all stages, from 0.
+void require_stages(const fs::path& directory, const ZeroStep& step,
+                    const std::optional<std::int64_t>& stages) {
+  const auto parts = static_cast<std::int64_t>(step.parts.size());
+  const std::int64_t expected = stages.value_or(parts);
+  if (step.parts.rbegin()->first + 1 == parts && parts == expected) return;
+  throw Error(ErrorKind::kMissing,
+              "has files of " + std::to_string(parts) + " of the " +
+                  std::to_string(std::max(expected, step.parts.rbegin()->first + 1)) +
+                  " stages of its pipeline")
+      .in_file(directory.string())
+      .hint(kBringAll);
+}
 
 bool is_whole(const TorchArchive& archive) {
   const PickleTree& tree = archive.tree();
@@ -20,8 +66,8 @@ bool is_whole(const TorchArchive& archive) {
 
 }  // namespace
 
-std::optional<Discovery> read_without_zero(const std::filesystem::path& directory,
-                                           const std::string& name, const SourceTreePtr& tree) {
+std::optional<Discovery> read_without_zero(const fs::path& directory, const std::string& name,
+                                           const SourceTreePtr& tree) {
   if (!read_archive(*open_file(directory / name, tree), is_whole)) return std::nullopt;
   CheckpointOptions options;
   options.state_key = kModule;
@@ -31,6 +77,46 @@ std::optional<Discovery> read_without_zero(const std::filesystem::path& director
   out.completeness.grounds.push_back("the only file of a run without ZeRO");
   out.notes.push_back("the optimizer's states in " + printable(name) +
                       " have no parameters' names, and are not read");
+  return out;
+}
+
+std::optional<Discovery> read_layers_without_zero(const fs::path& directory, const ZeroStep& step,
+                                                  const SourceTreePtr& tree) {
+  std::vector<ZeroFile> facts;
+  std::optional<std::int64_t> stages;
+  for (const auto& [number, files] : step.parts) {
+    if (files.model.size() != 1 || files.model_of_each_rank) return std::nullopt;
+    const std::string& name = files.model.begin()->second;
+    const ByteSourcePtr file = open_file(directory / name, tree);
+    StageStatement stage = read_archive(*file, read_stage);
+    if (!stage.has_layers) return std::nullopt;
+    record_open(directory / name, *file, tree);
+    if (stage.tensor_world.value_or(1) > 1) throw uncut_zero(directory, name);
+    if (stage.pipeline_world) stages = stage.pipeline_world;
+    facts.push_back({name, std::move(stage.facts)});
+  }
+  require_stages(directory, step, stages);
+  try {
+    require_one_zero_save(facts);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message()).in_file(directory.string()).hint(kBringAll);
+  }
+  std::vector<JoinedTensors> joined;
+  joined.emplace_back(directory / step.layers.begin()->second);
+  LeftOfLayers left;
+  take_layers(directory, step.layers, tree, joined, left);
+  std::vector<ModuleCopies> none;
+  Discovery out = JoinedTensors::finish(std::move(joined), none);
+  out.completeness.grounds.push_back("the files of layers of a run without ZeRO");
+  out.completeness.doubts.push_back("no file states how many layers the pipeline has; " +
+                                    counted(step.layers.size(), "file") + " are there");
+  if (!left.refused.empty()) {
+    out.warnings.push_back("left out, because their types cannot be shown: " +
+                           name_list(left.refused));
+  }
+  out.notes.push_back(
+      "the optimizer's states, and its float32 of other types, have no parameters' names or no "
+      "shapes, and are not read");
   return out;
 }
 

@@ -21,6 +21,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "without what is frozen": {"stage": 2, "exclude_frozen": True},
     "three groups of fp16": {"stage": 3, "type": "fp16", "groups": 3, "optimizer": "amsgrad"},
     "pipeline": {"kind": "pipe", "stage": 1, "world": 4, "stages": 2},
+    "pipeline without ZeRO": {"kind": "pipe", "stage": 0, "world": 4, "stages": 2, "type": "bf16"},
+    "pipeline of float32 without ZeRO": {"kind": "pipe", "stage": 0, "world": 3, "stages": 3, "type": "fp32"},
 }
 
 
@@ -30,7 +32,6 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     yield Job("experts", "experts.experts")
     for optimizer in ("sgd", "adagrad", "amsgrad"):
         yield Job(f"--weights-only of {optimizer}", "judge.weights_only", {"optimizer": optimizer})
-    yield from known()
     yield from distributed(form)
 
 
@@ -51,15 +52,6 @@ def refused(form: Form) -> Iterator[Job]:
     for stage in (1, 2, 3):
         yield Job(f"files of two saves of ZeRO {stage}", "refusals.two_saves", {"stage": stage})
     yield Job("universal checkpoint of round_robin_gradients", "refusals.converted_round_robin")
-
-
-def known() -> Iterator[Job]:
-    """What reshardfs does otherwise."""
-    for type_, symptom in (("fp32", "has no file of optimizer states"), ("bf16", "has 0 groups of parameters")):
-        yield Job(f"pipeline of {type_} without ZeRO", "judge.fixed_run",
-                  {"seed": 1, "kind": "pipe", "stage": 0, "world": 4, "stages": 2, "type": type_,
-                   "network": {"tied": False}},
-                  known="its files of layers, which are the model, are not read", symptom=symptom)
 
 
 def distributed(form: Form) -> Iterator[Job]:

@@ -142,9 +142,9 @@ def random_settings(seed: int) -> Settings:
 def pipeline(rng: random.Random, out: Settings) -> None:
     out.kind, out.stages = "pipe", rng.choice((2, 3))
     out.world = out.stages * rng.choice((1, 2))
-    out.stage = 1
+    out.stage = rng.choice((0, 1, 1, 1))
     out.type = rng.choice(("fp32", "bf16", "fp16"))
     out.groups = 1  # stages with other groups than the first wait for ever
     out.zero, out.extra, out.exclude_frozen = {}, {}, False
-    if rng.random() < 0.3:
+    if out.stage and rng.random() < 0.3:
         out.zero["parameter_alignment"] = True
