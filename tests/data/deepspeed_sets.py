@@ -61,6 +61,7 @@ class Spec:
     padded: str = "both"
     aligned: list[list[int]] | None = None  # param_alignment_paddings
     round_robin: bool = False  # param_slice_mappings are wrong
+    scaled: str = ""  # states in 8 bits of bitsandbytes: "flat", or of later releases "inner"
 
     def group_sizes(self) -> list[int]:
         behind = self.aligned or [[0] * len(group) for group in self.groups]
@@ -186,6 +187,13 @@ def optimizer_of(spec: Spec, cuts: dict[str, list[np.ndarray]]) -> dict[str, Any
     step: Any = stored(np.float32(10).reshape(())) if spec.tensor_steps else 10
     state = {number: {"step": step} | {kind: stored(parts[number]) for kind, parts in cuts.items()}
              for number in range(count)}
+    if spec.scaled:
+        for number, own in state.items():
+            length = next(iter(cuts.values()))[number].size
+            states = {"state1": of_kind("U8", np.arange(length).astype("u1")), "qmap1": stored(np.zeros(256, "f4")),
+                      "absmax1": stored(np.zeros(-(-length // 256), "f4"))}
+            state[number] = {"step": own["step"],
+                             **(states if spec.scaled == "flat" else {"__bnb_optimizer_quant_state__": states})}
     groups = [{"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "params": [number]}
                                       for number in range(count)]
     return {"state": state, "param_groups": groups}

@@ -16,7 +16,7 @@ sys.path.insert(0, str(TESTS / "data"))
 
 import numpy as np
 from deepspeed_cuts import random_cuts, write_cut_set
-from deepspeed_sets import random_set
+from deepspeed_sets import random_set, write_set
 from format_files import read_safetensors, same
 from mounted import one_line, run, run_unittests, scratch
 
@@ -158,6 +158,19 @@ class GoldenDeepSpeed(unittest.TestCase):
             self.assertIn("does not state how it is cut", line)
             self.assertIn(name, line)
             self.assertFalse((directory / "out.safetensors").exists())
+
+    def test_states_in_8_bits_are_left_out(self) -> None:
+        """Their scales are those of blocks, which do not end where parameters do."""
+        for stage, form in itertools.product((1, 2, 3), ("flat", "inner")):
+            with self.subTest(stage=stage, form=form), scratch() as directory:
+                spec = next(spec for spec in map(random_set, range(200)) if spec.stage == stage and spec.moments)
+                spec.scaled = form
+                write_set(directory / "set", spec)
+                result = run("export", directory / "set", directory / "out.safetensors")
+                self.assertEqual(result.code, 0, result.stderr)
+                self.assertIn("states of the optimizer in 8 bits", result.stderr)
+                found = read_safetensors(directory / "out.safetensors")[0]
+                self.assertEqual(set(found), {*spec.weights, *spec.frozen, *spec.buffers, *spec.shared})
 
     def test_a_stage_or_a_layer_that_is_missing(self) -> None:
         """What layers have beside the parameters that are trained, no other file states."""

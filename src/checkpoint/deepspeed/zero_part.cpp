@@ -360,6 +360,15 @@ class ZeroPart::Reader {
         std::all_of(optimizer_.begin(), optimizer_.end(),
                     [](const ZeroOptimizerStates& states) { return states.has_states; });
     if (!has_states) out.warnings.push_back("the files have no states of the optimizer");
+    const bool has_scaled =
+        std::any_of(optimizer_.begin(), optimizer_.end(),
+                    [](const ZeroOptimizerStates& states) { return states.has_scaled_states; });
+    if (has_scaled) {
+      out.warnings.push_back(
+          "left out: states of the optimizer in 8 bits, whose scales are those of blocks that do "
+          "not "
+          "end where parameters do");
+    }
     const bool has_others =
         std::any_of(optimizer_.begin(), optimizer_.end(),
                     [](const ZeroOptimizerStates& states) { return states.has_other_states; });

@@ -343,13 +343,24 @@ class StatesReader {
     return excess == 0 || !stated || excess == *stated || (count == 0 && excess < *stated);
   }
 
+  /// States of bitsandbytes 0.38 to 0.50, in a dictionary of their own since 0.46.
+  bool is_scaled(PickleValue values) const {
+    return !tree_.find(values, "qmap1").is(PickleKind::kUnset) ||
+           !tree_.find(values, "__bnb_optimizer_quant_state__").is(PickleKind::kUnset);
+  }
+
   /// @param padding behind the elements of the weights; nothing: any.
   void read_states(std::size_t group, PickleValue values, std::optional<std::int64_t> padding,
                    ZeroOptimizerStates& out) const {
+    if (is_scaled(values)) {
+      out.has_scaled_states = true;
+      return;
+    }
     const std::int64_t count = out.weights[group].shape.front();
     tree_.for_each_pair(values, [&](PickleValue name, PickleValue value) {
       count_value();
       const auto text = tree_.text(name);
+      if (value.is(PickleKind::kDict)) out.has_other_states = true;
       if (!text || !archive_.is_tensor(value)) return true;
       TorchTensor tensor = tensor_of(value, std::string(*text));
       if (tensor.shape.size() != 1 || *text == "step") return true;

@@ -74,8 +74,9 @@ struct ZeroOptimizerStates {
   std::vector<TorchTensor> weights;     ///< in float32
   /// "exp_avg" and others, by group, each as long as its weights: without padding.
   std::map<std::string, std::map<std::size_t, TorchTensor>> moments;
-  bool has_states = true;         ///< whether the file has any states of the optimizer
-  bool has_other_states = false;  ///< of no group that there is
+  bool has_states = true;          ///< whether the file has any states of the optimizer
+  bool has_other_states = false;   ///< of no group that there is, or in a form that is not known
+  bool has_scaled_states = false;  ///< in 8 bits, with a scale for each block of several parameters
   /// Elements behind the weights of each group that the moments have more; with `paddings`, what
   /// these say.
   std::vector<std::int64_t> excess;
