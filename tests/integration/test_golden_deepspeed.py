@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import struct
 import sys
@@ -37,6 +38,29 @@ def change_one_element(file: Path) -> None:
         byte = out.read(1)[0]
         out.seek(at)
         out.write(bytes([byte ^ 1]))
+
+
+Values = dict[str, tuple[str, tuple[int, ...], bytes]]
+
+
+def values_of(file: Path) -> Values:
+    return {name: (kind, array.shape, array.tobytes()) for name, (kind, array) in read_safetensors(file)[0].items()}
+
+
+def exchange(file: Path, other: Path) -> None:
+    aside = file.with_name("aside")
+    file.rename(aside)
+    other.rename(file)
+    aside.rename(other)
+
+
+def copy(file: Path, other: Path) -> None:
+    shutil.copy(other, file)
+
+
+def cut(file: Path, _: Path) -> None:
+    with file.open("r+b") as out:
+        out.truncate(file.stat().st_size * 9 // 10)
 
 
 class GoldenDeepSpeed(unittest.TestCase):
@@ -250,6 +274,33 @@ class GoldenDeepSpeed(unittest.TestCase):
                     sorted(source.rglob(OPTIMIZER))[number].unlink()
                     result = run("inspect", source)
                     self.assertEqual(result.code, 2, result.stdout)
+
+    def test_files_that_are_exchanged_copied_or_cut(self) -> None:
+        """Each file: with the next one of its directory in its place, exchanged with it, and without its end. That is
+        refused, or the file is named; or the tensors are right, as where nothing is read of it."""
+        count = 0
+        for case in CASES:
+            expected = values_of(case / "expected.safetensors")
+            for directory in sorted({path.parent for path in (case / "set").rglob("*.pt")}):
+                files = sorted(path.relative_to(case / "set") for path in directory.glob("*.pt"))
+                for number, name in enumerate(files):
+                    other = files[(number + 1) % len(files)]
+                    for change in (exchange, copy, cut) if other != name else (cut,):
+                        with self.subTest(case.name, file=str(name), change=change.__name__), scratch() as place:
+                            shutil.copytree(case / "set", place / "set")
+                            change(place / "set" / name, place / "set" / other)
+                            self.assert_seen(place, expected, name)
+                            count += 1
+        self.assertGreater(count, 400)
+
+    def assert_seen(self, place: Path, expected: Values, name: Path) -> None:
+        result = run("export", place / "set", place / "out", "--views", "merged-safetensors")
+        if result.code == 2 or run("verify", place / "set").code:
+            return
+        self.assertEqual(result.code, 0, result.stderr)
+        (file,) = (place / "out").rglob("*.safetensors")
+        if values_of(file) != expected:
+            self.assertRegex(result.stderr, f"saved under other names: .*{re.escape(name.name)}")
 
 
 if __name__ == "__main__":

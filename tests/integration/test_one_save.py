@@ -243,17 +243,21 @@ class Megatron(OneSaveTest):
 
 
 class Fsdp(OneSaveTest):
-    def test_a_renamed_file_is_named(self) -> None:
+    def test_a_renamed_file_is_named_and_a_copy_refused(self) -> None:
         """Tensors that are whole on each rank do not state whose file it is."""
         tensors = {"w": stored(np.arange(8, dtype="<f4").reshape(4, 2))}
         self.run.mkdir()
         for rank in (0, 1):
             write_archive(self.run / f"model_world_size_2_rank_{rank}.pt", ordered(tensors))
         self.assertEqual(refusals(self.run, self.root), {})
-        second = self.run / "model_world_size_2_rank_1.pt"
-        shutil.copy(self.run / "model_world_size_2_rank_0.pt", second)
+        first, second = (self.run / f"model_world_size_2_rank_{rank}.pt" for rank in (0, 1))
+        data = first.read_bytes()
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(data)
         self.assertEqual(silent(self.run, self.root, "'model_world_size_2_rank_1.pt' as 'model_world_size_2_rank_0'"),
                          {})
+        first.write_bytes(data)
+        self.assert_refused("rank_1.pt' and '.*rank_0.pt' were both saved as 'model_world_size_2_rank_0'")
 
 
 if __name__ == "__main__":

@@ -130,6 +130,11 @@ class UniversalReader {
     Discovery out = JoinedTensors::finish(std::move(joined), copies);
     judge_copies(take_copies(std::move(copies), out), out);
     statement.state(out.completeness);
+    FilesWithPaths files;
+    for (const ZeroModelFile& model : statement.files()) {
+      files.emplace_back(directory_ / model.name, model.file);
+    }
+    state_saved_names(files, out.completeness);
     if (statement.has_module()) note_refused(statement.files().front(), out);
     note(out);
     return out;
@@ -257,6 +262,11 @@ class UniversalReader {
     part.file = open_file(path, tree_);
     part.tensor = read_archive(*part.file, [&](const TorchArchive& archive) {
       const PickleTree& tree = archive.tree();
+      const std::string saved(archive.folder());
+      if (saved != part.state && found_[part.name].contains(saved)) {
+        throw Error(ErrorKind::kBadInput, "was saved as '" + printable(saved) + ".pt'")
+            .hint("bring the files of one conversion, under their own names");
+      }
       part.is_vocabulary = tree.boolean(tree.find(tree.root(), "vocab_tensor")) == true;
       const PickleValue value = tree.find(tree.root(), "param");
       if (archive.is_tensor(value)) return archive.tensor(value);

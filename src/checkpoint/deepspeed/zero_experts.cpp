@@ -112,12 +112,12 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   std::vector<JoinedTensors> joined;
   JoinedTensors& out = joined.emplace_back(model_path);
   std::vector<std::string> refused;
+  FilesWithPaths files{{model_path, model}};
   add(std::move(read.tensors), model, out, refused);
   for (const auto& [place, name] : step.experts) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    DictTensors tensors = read_archive(*file, [](const TorchArchive& archive) {
-      return named_tensors(archive, archive.tree().root());
-    });
+    files.emplace_back(directory / name, file);
+    DictTensors tensors = read_archive(*file, read_module_file);
     const std::string own = ".deepspeed_experts." + std::to_string(place.second) + ".";
     for (const TorchTensor& tensor : tensors.tensors) {
       if (tensor.name.find(own) != std::string::npos && !out.has(tensor.name)) continue;
@@ -133,6 +133,7 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   found.completeness.grounds.push_back("num_experts in " +
                                        printable(model_path.filename().string()));
   found.completeness.counted = true;
+  state_saved_names(files, found.completeness);
   found.completeness.doubts.push_back("files of experts do not state of which save they are");
   found.warnings.push_back(
       "left out: the float32 of the weights and the optimizer's states, which are cut by expert "

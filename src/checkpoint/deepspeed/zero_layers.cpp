@@ -24,9 +24,8 @@ void take_layers(const std::filesystem::path& directory,
   });
   for (const auto& [number, name] : layers) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    DictTensors named = read_archive(*file, [](const TorchArchive& archive) {
-      return named_tensors(archive, archive.tree().root());
-    });
+    left.files.emplace_back(directory / name, file);
+    DictTensors named = read_archive(*file, read_module_file);
     const std::string prefix = std::to_string(number) + ".";
     for (const RefusedTensor& tensor : named.refused) left.refused.push_back(prefix + tensor.name);
     std::vector<TorchTensor>& tensors = named.tensors;

@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
 
+/// What is not added, and the files.
 struct LeftOfLayers {
   std::vector<std::string> unnamed{};  ///< nothing states their names in the model: of tied layers
   std::vector<std::string> refused{};  ///< of types that cannot be shown
+  FilesWithPaths files{};
 };
 
 /// Adds what is not trained, and thus in no flat group: buffers, and frozen parameters. All else is
@@ -24,7 +27,7 @@ struct LeftOfLayers {
 /// @param layers the files by number.
 /// @param stages of the pipeline: that which has a layer's parameters gets the rest of it.
 /// @param left gets what is not added.
-/// @throws Error of reading the files.
+/// @throws Error of reading the files; kBadInput if one is no file of a layer.
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
                  std::vector<JoinedTensors>& stages, LeftOfLayers& left);

@@ -67,11 +67,10 @@ class ZeroPart::Reader {
 
   const ZeroModelStates& model() const { return models_.front().states; }
   const std::vector<ZeroFile>& facts() const noexcept { return facts_; }
+  const FilesWithPaths& files() const noexcept { return files_; }
   std::size_t optimizer_files() const noexcept { return optimizer_.size(); }
 
   void state(Discovery& out) const {
-    std::string renamed = renamed_words(files_);
-    if (!renamed.empty()) out.completeness.doubts.push_back(std::move(renamed));
     note_incomplete(out);
     note_refused(models_.front(), out);
   }
@@ -396,7 +395,7 @@ class ZeroPart::Reader {
   std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
   std::vector<std::size_t> numbers_;            ///< of the optimizer's files, in joined_
   std::vector<ZeroFile> facts_;                 ///< of all files
-  std::vector<std::pair<fs::path, ByteSourcePtr>> files_;
+  FilesWithPaths files_;
 };
 
 ZeroPart::ZeroPart(const fs::path& directory, const ZeroFiles& files, const SourceTreePtr& tree,
@@ -423,6 +422,10 @@ const ZeroModelStates& ZeroPart::model() const {
 
 const std::vector<ZeroFile>& ZeroPart::facts() const noexcept {
   return reader_->facts();
+}
+
+const FilesWithPaths& ZeroPart::files() const noexcept {
+  return reader_->files();
 }
 
 std::size_t ZeroPart::optimizer_files() const noexcept {

@@ -14,6 +14,7 @@
 #include "checkpoint/deepspeed/zero_facts.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/torch/archive_folder.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -36,8 +37,9 @@ class ZeroPart {
 
   const ZeroModelStates& model() const;
   const std::vector<ZeroFile>& facts() const noexcept;
+  const FilesWithPaths& files() const noexcept;
   std::size_t optimizer_files() const noexcept;
-  /// Adds doubts and warnings.
+  /// Adds warnings.
   void state(Discovery& out) const;
 
  private:

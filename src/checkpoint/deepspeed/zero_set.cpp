@@ -175,7 +175,11 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     out.completeness.doubts.push_back("no file states how many stages the pipeline has; " +
                                       std::to_string(parts.size()) + " are there");
   }
-  for (const auto& part : parts) part->state(out);
+  for (const auto& part : parts) {
+    part->state(out);
+    left.files.insert(left.files.end(), part->files().begin(), part->files().end());
+  }
+  state_saved_names(left.files, out.completeness);
   if (!left.unnamed.empty()) {
     out.warnings.push_back("left out, because no file states their names in the model: " +
                            name_list(left.unnamed));

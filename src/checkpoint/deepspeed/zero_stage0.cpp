@@ -82,6 +82,7 @@ std::optional<Discovery> read_without_zero(const fs::path& directory, const std:
 
 std::optional<Discovery> read_layers_without_zero(const fs::path& directory, const ZeroStep& step,
                                                   const SourceTreePtr& tree) {
+  LeftOfLayers left;
   std::vector<ZeroFile> facts;
   std::optional<std::int64_t> stages;
   for (const auto& [number, files] : step.parts) {
@@ -94,6 +95,7 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
     if (stage.tensor_world.value_or(1) > 1) throw uncut_zero(directory, name);
     if (stage.pipeline_world) stages = stage.pipeline_world;
     facts.push_back({name, std::move(stage.facts)});
+    left.files.emplace_back(directory / name, file);
   }
   require_stages(directory, step, stages);
   try {
@@ -103,13 +105,13 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
   }
   std::vector<JoinedTensors> joined;
   joined.emplace_back(directory / step.layers.begin()->second);
-  LeftOfLayers left;
   take_layers(directory, step.layers, tree, joined, left);
   std::vector<ModuleCopies> none;
   Discovery out = JoinedTensors::finish(std::move(joined), none);
   out.completeness.grounds.push_back("the files of layers of a run without ZeRO");
   out.completeness.doubts.push_back("no file states how many layers the pipeline has; " +
                                     counted(step.layers.size(), "file") + " are there");
+  state_saved_names(left.files, out.completeness);
   if (!left.refused.empty()) {
     out.warnings.push_back("left out, because their types cannot be shown: " +
                            name_list(left.refused));

@@ -446,6 +446,16 @@ DictTensors named_tensors(const TorchArchive& archive, PickleValue dict) {
   return out;
 }
 
+DictTensors read_module_file(const TorchArchive& archive) {
+  const PickleTree& tree = archive.tree();
+  const PickleValue root = tree.root();
+  for (const char* key : {"module", "global_steps", "optimizer_state_dict"}) {
+    if (root.is(PickleKind::kDict) && tree.find(root, key).is(PickleKind::kUnset)) continue;
+    throw Error(ErrorKind::kBadInput, "has no tensors of a layer or an expert, as its name says");
+  }
+  return named_tensors(archive, root);
+}
+
 ZeroModelStates read_zero_model(const TorchArchive& archive) {
   return StatesReader(archive).read_model();
 }

@@ -101,6 +101,10 @@ struct DictTensors {
 /// @throws Error kBadInput for a damaged tensor.
 DictTensors named_tensors(const TorchArchive& archive, PickleValue dict);
 
+/// The tensors of a file of one layer or one expert, which is a dictionary of them.
+/// @throws Error kBadInput if it is another file of DeepSpeed's.
+DictTensors read_module_file(const TorchArchive& archive);
+
 /// @throws Error kBadInput or kUnsupported, with the file, if it is something else.
 ZeroModelStates read_zero_model(const TorchArchive& archive);
 ZeroOptimizerStates read_zero_optimizer(const TorchArchive& archive);

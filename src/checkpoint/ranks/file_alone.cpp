@@ -208,7 +208,11 @@ void state_files(const SourceFiles& files, const fs::path& source, Discovery& ou
         "' is one rank's directory: its tensors may be slices; name the directory above to read "
         "all ranks");
   }
-  if (ranks.size() > 1) out.by_contents = state_renamed_files;
+  if (ranks.size() > 1) {
+    out.by_contents = [](const std::vector<RankFile>& all, Completeness& found) {
+      state_saved_names(all, found);
+    };
+  }
 }
 
 }  // namespace reshardfs

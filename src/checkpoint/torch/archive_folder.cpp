@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <span>
 #include <string_view>
+
+#include "reshardfs/error.h"
 
 #include "base/text/text.h"
 #include "format/torch/torch_archive.h"
@@ -55,33 +59,51 @@ std::string archive_folder(const ByteSource& file) {
   return std::string(entry.substr(0, std::min(entry.find('/'), entry.size())));
 }
 
-std::string renamed_words(const std::vector<std::pair<fs::path, ByteSourcePtr>>& files) {
+void state_saved_names(const FilesWithPaths& files, Completeness& out) {
+  std::set<fs::path> names;
+  for (const auto& [path, source] : files) names.insert(path.parent_path() / path.stem());
+  std::map<fs::path, std::vector<std::string>> saved;  // of each name that is not a file's own
+  std::map<fs::path, std::string> own;
   std::vector<std::string> renamed;
   for (const auto& [path, source] : files) {
     const std::string folder = archive_folder(*source);
+    const fs::path place = path.parent_path() / folder;
+    const std::string stem = path.stem().string();
     const std::string name = path.filename().string();
-    if (has_other_numbers(folder, path.stem().string())) {
+    if (folder == stem) {
+      own.emplace(place, name);
+    } else if (has_other_numbers(folder, stem) || names.contains(place)) {
+      saved[place].push_back(name);
       renamed.push_back("'" + printable(name) + "' as '" + printable(folder) + "'");
     }
   }
-  if (renamed.empty()) return {};
+  for (auto& [place, of_name] : saved) {
+    if (const auto first = own.find(place); first != own.end()) of_name.push_back(first->second);
+    if (of_name.size() == 1) continue;
+    throw Error(ErrorKind::kBadInput, "'" + printable(of_name[0]) + "' and '" +
+                                          printable(of_name[1]) + "' were both saved as '" +
+                                          printable(place.filename().string()) +
+                                          "': one of them is a copy, or of another save")
+        .in_file(place.parent_path().string())
+        .hint("bring the right file");
+  }
+  if (renamed.empty()) return;
   constexpr std::size_t kShown = 8;
   std::string list;
   for (std::size_t i = 0; i < std::min(renamed.size(), kShown); ++i) {
     list += (i == 0 ? "" : ", ") + renamed[i];
   }
   if (renamed.size() > kShown) list += " and " + std::to_string(renamed.size() - kShown) + " more";
-  return "saved under other names: " + list + "; if files were exchanged, the model is wrong";
+  out.doubts.push_back("saved under other names: " + list +
+                       "; if files were exchanged, the model is wrong");
 }
 
-void state_renamed_files(const std::vector<RankFile>& files, Completeness& out) {
-  std::vector<std::pair<fs::path, ByteSourcePtr>> sources;
+void state_saved_names(const std::vector<RankFile>& files, Completeness& out) {
+  FilesWithPaths sources;
   for (const RankFile& file : files) {
     if (file.of_torch()) sources.emplace_back(file.path, file.saved);
   }
-  if (std::string words = renamed_words(sources); !words.empty()) {
-    out.doubts.push_back(std::move(words));
-  }
+  state_saved_names(sources, out);
 }
 
 }  // namespace reshardfs

@@ -32,13 +32,12 @@ auto read_archive(const ByteSource& file, Read&& read) {
 /// Empty if the file is no such archive. @throws errors of reading it.
 std::string archive_folder(const ByteSource& file);
 
-/// A line about files whose folder has other numbers than their names, as of another rank: they
-/// were renamed, or exchanged. Empty: there is none.
-/// @param files with their paths.
-std::string renamed_words(
-    const std::vector<std::pair<std::filesystem::path, ByteSourcePtr>>& files);
+using FilesWithPaths = std::vector<std::pair<std::filesystem::path, ByteSourcePtr>>;
 
-/// Adds it as a doubt.
-void state_renamed_files(const std::vector<RankFile>& files, Completeness& out);
+/// Adds a doubt about files whose folder has other numbers than their names, as of another rank, or
+/// is the name of another file: they were renamed, or exchanged.
+/// @throws Error kBadInput if two files of a directory were saved under one name.
+void state_saved_names(const FilesWithPaths& files, Completeness& out);
+void state_saved_names(const std::vector<RankFile>& files, Completeness& out);
 
 }  // namespace reshardfs

@@ -87,12 +87,11 @@ void TorchRanks::describe(std::size_t number) {
 }
 
 void TorchRanks::state_names() {
-  std::vector<std::pair<std::filesystem::path, ByteSourcePtr>> files;
+  FilesWithPaths files;
   for (std::size_t i = 0; i < found_.size(); ++i) {
     files.emplace_back(found_[i].path, contents_[i].file);
   }
-  std::string renamed = renamed_words(files);
-  if (!renamed.empty()) out_.completeness.doubts.push_back(std::move(renamed));
+  state_saved_names(files, out_.completeness);
 }
 
 void TorchRanks::note_values() {

@@ -28,6 +28,9 @@ class TorchArchive {
   bool is_tensor(PickleValue value) const noexcept { return values_->is_tensor(value); }
   TorchTensor tensor(PickleValue value) const { return values_->tensor(value); }
   const ByteSource& source() const noexcept { return source_; }
+  /// The folder in the archive, which has the name that the file was saved under; empty if it is no
+  /// ZIP archive.
+  std::string_view folder() const noexcept { return zip_ ? zip_->folder() : std::string_view(); }
 
  private:
   std::unique_ptr<const PickleTree> read_zip();

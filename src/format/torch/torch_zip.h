@@ -29,6 +29,10 @@ class TorchZip {
   /// @throws Error kBadInput if there is no such entry, or its local header contradicts.
   ByteRange entry(std::string_view name) const;
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  /// In which all entries are.
+  std::string_view folder() const noexcept {
+    return std::string_view(folder_).substr(0, folder_.find('/'));
+  }
   /// Begins to fetch the local headers of entries whose names begin so, from a far source.
   void foresee(std::string_view beginning) const;
   /// Calls visit(name, CRC-32) for each entry; the checksum is 0 where the writer left it out.
