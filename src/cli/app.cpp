@@ -110,8 +110,9 @@ int run_command(const Given& given, StartedProgram& program) {
     Commands command;
     int (*run)(const Given&);
   };
-  static constexpr std::array<Runner, 22> kRunners{
-      {{commands::kUmount, run_umount},
+  static constexpr std::array<Runner, 23> kRunners{
+      {{commands::kRun, run_run},
+       {commands::kUmount, run_umount},
        {commands::kReload, run_reload},
        {commands::kStatus, run_status},
        {commands::kWarm, run_warm},

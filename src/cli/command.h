@@ -11,6 +11,7 @@ class StartedProgram;
 
 /// Each returns the exit code.
 int run_mount(const Given& given, StartedProgram& program);
+int run_run(const Given& given);
 int run_umount(const Given& given);
 int run_reload(const Given& given);
 int run_status(const Given& given);

@@ -43,13 +43,27 @@ void show_command(const std::vector<std::string>& arguments) {
   std::cout << fmt::format("\n$ reshardfs {}\n", fmt::join(arguments, " ")) << std::flush;
 }
 
-void run_step(const std::vector<std::string>& arguments) {
+[[noreturn]] void stop_after(const std::vector<std::string>& arguments, int code) {
+  throw Error(code == kExitIo ? ErrorKind::kIo : ErrorKind::kUsage,
+              fmt::format("the demo stopped, because 'reshardfs {}' failed", arguments.front()));
+}
+
+/// @return its exit code.
+int try_step(const std::vector<std::string>& arguments) {
   stop_if_interrupted();
   show_command(arguments);
-  if (const int code = run_self(arguments); code != kExitDone) {
-    throw Error(code == kExitIo ? ErrorKind::kIo : ErrorKind::kUsage,
-                fmt::format("the demo stopped, because 'reshardfs {}' failed", arguments.front()));
-  }
+  return run_self(arguments);
+}
+
+void run_step(const std::vector<std::string>& arguments) {
+  if (const int code = try_step(arguments); code != kExitDone) stop_after(arguments, code);
+}
+
+/// @return whether the machine lets it mount.
+bool can_mount(const std::vector<std::string>& arguments) {
+  const int code = try_step(arguments);
+  if (code != kExitDone && code != kExitIo) stop_after(arguments, code);
+  return code == kExitDone;
 }
 
 /// The sample's directory: the user's, or a temporary one that goes when the demo ends.
@@ -132,7 +146,7 @@ bool check_file(const DemoModel& model, const std::filesystem::path& mount, cons
 }
 
 bool check_all(const DemoModel& model, const std::filesystem::path& mount) {
-  std::cout << "\nSHA-256 of each mounted file, compared with the computed bytes of a finished\n"
+  std::cout << "\nSHA-256 of each file, compared with the computed bytes of a finished\n"
                "conversion:\n";
   bool right = true;
   for (const Rank rank : RankRange(Rank(), DemoModel::kModelParallel)) {
@@ -149,7 +163,8 @@ void list_tree(const std::filesystem::path& mount) {
   std::cout << fmt::format("\nWhat {} shows:\n", mount.string());
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(mount)) {
-    if (entry.is_regular_file()) paths.push_back(entry.path());
+    const bool is_hidden = entry.path().filename().string().starts_with('.');
+    if (entry.is_regular_file() && !is_hidden) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
   TextTable table({"FILE", "BYTES"}, {1});
@@ -191,16 +206,30 @@ int run_demo_in(const std::string& chosen) {
   const std::uint64_t bytes = model.write_source(source);
   std::cout << fmt::format("{} in {}\n", human_bytes(bytes), source.string());
 
-  const std::string src_strategy = source / "src_strategy.ckpt";
-  const std::string dst_strategy = source / "dst_strategy.ckpt";
-  run_step(
-      {"mount", source, mount, "--src-strategy", src_strategy, "--dst-strategy", dst_strategy});
-  DemoMount mounted(mount);
-  std::cout << "Mounted for 4 ranks (model parallel 4), and as one merged file.\n";
-  list_tree(mount);
-  const bool right = check_all(model, mount);
-  run_step({"plan", source, "--src-strategy", src_strategy, "--dst-strategy", dst_strategy});
-  mounted.finish();
+  const std::vector<std::string> strategies{"--src-strategy", source / "src_strategy.ckpt",
+                                            "--dst-strategy", source / "dst_strategy.ckpt"};
+  const auto step = [&](std::vector<std::string> words) {
+    words.insert(words.end(), strategies.begin(), strategies.end());
+    return words;
+  };
+  bool right = false;
+  if (can_mount(step({"mount", source, mount}))) {
+    DemoMount mounted(mount);
+    std::cout << "Mounted for 4 ranks (model parallel 4), and as one merged file.\n";
+    list_tree(mount);
+    right = check_all(model, mount);
+    run_step(step({"plan", source}));
+    mounted.finish();
+  } else {
+    const std::filesystem::path target = directory.path() / "exported";
+    std::cout << "\nThis machine cannot mount, for the reason above. The same files, exported:\n";
+    std::vector<std::string> words = step({"export", source, target});
+    words.insert(words.end(), {"--views", "ranks,merged-ckpt"});
+    run_step(words);
+    list_tree(target);
+    right = check_all(model, target);
+    run_step(step({"plan", source}));
+  }
   if (!directory.temporary()) {
     std::cout << fmt::format("\nThe sample stays in {}: mount it as above.\n", source.string());
   }

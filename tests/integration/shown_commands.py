@@ -132,7 +132,7 @@ class Session:
     def print_of(self, command: str, code: int = 0) -> str:
         """What it prints; it must end with the code, and complain of nothing if that is 0."""
         placed = self.placed(command)
-        if found := re.match(r"reshardfs mount [^-\s]\S* ([^-\s]\S*)", placed):
+        if found := re.match(r"reshardfs (?:mount|run) [^-\s]\S* ([^-\s]\S*)", placed):
             self.prepare_mount(self.directory / found.group(1))
         if found := re.match(r"reshardfs demo (\w+)$", placed):
             # Another page has made it.

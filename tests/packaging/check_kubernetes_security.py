@@ -28,6 +28,7 @@ PRIVILEGED = {
                "helper: seccompProfile", "helper: does not drop all capabilities"],
     "sidecar.yaml": ["reshardfs: privileged", "reshardfs: allowPrivilegeEscalation", "reshardfs: seccompProfile",
                      "reshardfs: does not drop all capabilities", "app: runAsNonRoot", "app: seccompProfile"],
+    "device-plugin.yaml": ["the pod: seccompProfile", "app: seccompProfile"],
 }
 PRIVILEGED["chart helper"] = PRIVILEGED["helper/helper.yaml"] = PRIVILEGED["helper"]
 

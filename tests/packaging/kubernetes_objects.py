@@ -107,7 +107,8 @@ def charted(root: Path) -> dict[str, list[Object]] | str:
 def all_sets(root: Path) -> Sets:
     sets = Sets()
     # Whole objects by themselves, so that there is something to check without any tool.
-    for path in (root / FOLDER / "sidecar.yaml", *sorted((root / FOLDER).glob("helper/*.yaml")),
+    for path in (root / FOLDER / "sidecar.yaml", root / FOLDER / "device-plugin.yaml",
+                 *sorted((root / FOLDER).glob("helper/*.yaml")),
                  *sorted((root / FOLDER).glob("reader/*.yaml"))):
         if path.name != "kustomization.yaml":
             sets.documents[str(path.relative_to(root / FOLDER))] = parsed(path.read_text())

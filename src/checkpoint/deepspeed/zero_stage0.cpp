@@ -22,18 +22,18 @@ namespace fs = std::filesystem;
 constexpr const char* kModule = "module";
 
 /// What a file of a stage says.
-struct StageStatement {
+struct PipelineStage {
   bool has_layers = false;  ///< in files of their own, whole
   std::optional<std::int64_t> tensor_world{};
   std::optional<std::int64_t> pipeline_world{};
   SaveFacts facts{};
 };
 
-StageStatement read_stage(const TorchArchive& archive) {
+PipelineStage read_stage(const TorchArchive& archive) {
   const PickleTree& tree = archive.tree();
   const PickleValue root = tree.root();
   const PickleValue degrees = tree.find(root, "checkpoint_parallel_dimensions");
-  StageStatement out;
+  PipelineStage out;
   out.has_layers = tree.find(root, "param_shapes").is(PickleKind::kNone) &&
                    tree.find(root, kModule).is(PickleKind::kNone);
   out.tensor_world = tree.integer(tree.find(degrees, "tp_degree"));
@@ -89,10 +89,10 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
     if (files.model.size() != 1 || files.model_of_each_rank) return std::nullopt;
     const std::string& name = files.model.begin()->second;
     const ByteSourcePtr file = open_file(directory / name, tree);
-    StageStatement stage = read_archive(*file, read_stage);
+    PipelineStage stage = read_archive(*file, read_stage);
     if (!stage.has_layers) return std::nullopt;
     record_open(directory / name, *file, tree);
-    if (stage.tensor_world.value_or(1) > 1) throw uncut_zero(directory, name);
+    if (stage.tensor_world && *stage.tensor_world > 1) throw uncut_zero(directory, name);
     if (stage.pipeline_world) stages = stage.pipeline_world;
     facts.push_back({name, std::move(stage.facts)});
     left.files.emplace_back(directory / name, file);

@@ -109,23 +109,32 @@ Finding check_device(const fs::path& device) {
   finding.message = fmt::format("{}: {}", device.string(), std::strerror(error));
   finding.remedy = error == EACCES ? "sudo chmod 666 " + device.string()
                    : error == EPERM
-                       ? "the container forbids it: start it with --device /dev/fuse"
+                       ? "the container's device cgroup forbids it: start it with --device "
+                         "/dev/fuse, in Kubernetes with a device plugin"
                        : "load the module (modprobe fuse); start a container with --device "
                          "/dev/fuse --cap-add SYS_ADMIN";
   return finding;
 }
 
-Finding check_right_to_mount(bool is_root, const std::string& path) {
+Finding check_right_to_mount(const MountRights& rights, const std::string& path) {
   Finding finding{.name = "mount-permission"};
-  if (is_root) {
-    finding.message = "running as root";
+  if (rights.has_capability) {
+    finding.message = "has the capability SYS_ADMIN";
+    return finding;
+  }
+  constexpr const char* kRunCommand =
+      "'reshardfs run' mounts for one command without any right, if user namespaces are on";
+  if (rights.ignores_set_user_id) {
+    finding.health = Health::kFailed;
+    finding.message = "no capability SYS_ADMIN, and no_new_privs disarms fusermount3";
+    finding.remedy = kRunCommand;
     return finding;
   }
   const fs::path program = find_program("fusermount3", path);
   if (program.empty()) {
     finding.health = Health::kFailed;
-    finding.message = "not root, and there is no fusermount3 in PATH";
-    finding.remedy = "sudo apt-get install fuse3";
+    finding.message = "no capability SYS_ADMIN, and there is no fusermount3 in PATH";
+    finding.remedy = std::string("sudo apt-get install fuse3; or ") + kRunCommand;
     return finding;
   }
   struct stat status {};
@@ -290,7 +299,7 @@ Findings check_machine() {
   const bool is_root = ::geteuid() == kRoot;
   const std::string release = kernel_release();
   return {check_device(),
-          check_right_to_mount(is_root, path == nullptr ? "" : path),
+          check_right_to_mount(mount_rights(), path == nullptr ? "" : path),
           check_allow_other(is_root, false),
           check_kernel(release),
           check_request_size(),

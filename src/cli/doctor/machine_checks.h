@@ -9,13 +9,14 @@
 #include <string>
 
 #include "cli/doctor/finding.h"
+#include "fuse/mounting/own_namespaces.h"
 
 namespace reshardfs {
 
 Finding check_device(const std::filesystem::path& device = "/dev/fuse");
-/// Whether this user may mount: as root, or through fusermount3.
+/// Whether this process may mount: with the capability, or through fusermount3.
 /// @param path where it is looked for, as $PATH has it.
-Finding check_right_to_mount(bool is_root, const std::string& path);
+Finding check_right_to_mount(const MountRights& rights, const std::string& path);
 /// Whether this user may let others read a mount.
 /// @param needed by a mount that is being checked.
 Finding check_allow_other(bool is_root, bool needed,

@@ -27,6 +27,18 @@ std::vector<Command> showing() {
        "train.ckpt --dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount "
        "/mnt/tp4\nExample: for two ranks, without a strategy file for them\n  reshardfs mount ckpt "
        "/mnt/tp2 --src-strategy train.ckpt --dst-strategy tp=2"},
+      {"run",
+       kRun,
+       kTitle,
+       "Run a command beside a mount that is there for it alone",
+       {{"SOURCE", kCheckpoint, true},
+        {"MOUNTPOINT", "An empty directory", true},
+        {"COMMAND", "The program, and its arguments; -- stands before it", true, true}},
+       "Where this user may not mount, the mount is in namespaces of its own, which only the "
+       "command "
+       "sees.\n\nExample: for a job without root, where /dev/fuse can be opened\n  reshardfs run "
+       "ckpt /mnt/tp4 --src-strategy train.ckpt --dst-strategy serve.ckpt -- \\\n    ls -l "
+       "/mnt/tp4/rank_0"},
       {"umount",
        kUmount,
        kTitle,

@@ -47,6 +47,8 @@ inline constexpr Commands kPython = 1U << 24U;
 /// Those that have commands of their own, such as "strategy".
 inline constexpr Commands kGroup = 1U << 25U;
 inline constexpr Commands kWarm = 1U << 26U;
+/// Has the options of kMount, but for those of how a mount runs.
+inline constexpr Commands kRun = 1U << 27U;
 
 /// Those that show a source under a target strategy and run as a program.
 inline constexpr Commands kConversionPrograms = kMount | kExport | kHash | kCat | kPlan | kReport;

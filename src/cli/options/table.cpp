@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options/table.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "cli/options/groups.h"
@@ -18,10 +20,27 @@ const Option* find(const Command& command, const IsIt& is_it) {
   return nullptr;
 }
 
+bool is_of_run(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kNotOfRun{"foreground", "check-only", "warm",
+                                                      "fuse-socket", "fuse-socket-wait"};
+  return std::find(kNotOfRun.begin(), kNotOfRun.end(), name) == kNotOfRun.end();
+}
+
+std::vector<OptionGroup> with_options_of_run(std::vector<OptionGroup> groups) {
+  for (OptionGroup& group : groups) {
+    for (Option& option : group.options) {
+      if ((option.commands & commands::kMount) != 0 && is_of_run(option.name)) {
+        option.commands |= commands::kRun;
+      }
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 const std::vector<OptionGroup>& all_options() {
-  static const std::vector<OptionGroup> groups{
+  static const std::vector<OptionGroup> groups = with_options_of_run({
       {"Options", own_group()},
       {"First checkpoint (A)", side_group('a')},
       {"Second checkpoint (B)", side_group('b')},
@@ -35,7 +54,7 @@ const std::vector<OptionGroup>& all_options() {
       {"Servers", server_group()},
       {"Log", log_group()},
       {"General", general_group()},
-  };
+  });
   return groups;
 }
 

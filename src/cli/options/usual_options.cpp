@@ -15,6 +15,7 @@ struct UsualOptions {
 
 constexpr std::array kUsual = {
     UsualOptions{"mount", {"src-strategy", "dst-strategy", "map", "step", "views"}},
+    UsualOptions{"run", {"src-strategy", "dst-strategy", "map", "step", "views"}},
     UsualOptions{"export", {"src-strategy", "dst-strategy", "map", "views", "checksum"}},
     UsualOptions{"hash", {"src-strategy", "dst-strategy", "map", "step", "views"}},
     UsualOptions{"cat", {"src-strategy", "dst-strategy", "map", "param", "npy"}},

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -15,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/posix/descriptor.h"
 #include "base/posix/read_write.h"
 #include "base/text/near_name.h"
+#include "fuse/mounting/own_namespaces.h"
 
 namespace reshardfs {
 namespace {
@@ -70,19 +73,43 @@ std::string in_one_line(const std::string& text) {
   return printable(out);
 }
 
+/// 0, or why the device cannot be opened.
+int device_error() {
+  const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  return device ? 0 : errno;
+}
+
 std::string what_to_do() {
-  if (::access("/dev/fuse", F_OK) != 0) {
-    return "there is no /dev/fuse: run 'modprobe fuse', or start the container with "
-           "'--device /dev/fuse --cap-add SYS_ADMIN'";
+  switch (device_error()) {
+    case 0:
+      break;
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+      return "there is no /dev/fuse: run 'modprobe fuse', or start the container with "
+             "'--device /dev/fuse --cap-add SYS_ADMIN'";
+    case EPERM:
+      return "the container's device cgroup forbids /dev/fuse: start it with '--device /dev/fuse', "
+             "in Kubernetes with a device plugin";
+    default:
+      return "no permission to open /dev/fuse: set its mode to 0666, or mount as root";
   }
-  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-    return "no permission to open /dev/fuse: set its mode to 0666, or mount as root";
+  constexpr const char* kRun =
+      "; 'reshardfs run', with a command behind '--', mounts for this command without any right";
+  const MountRights rights = mount_rights();
+  if (rights.ignores_set_user_id) {
+    return std::string(
+               "no_new_privs disarms fusermount3, and the capability SYS_ADMIN is missing") +
+           kRun;
   }
   if (::geteuid() != 0) {
-    return "an unprivileged user needs fusermount3 (package fuse3), a mount point they own, and "
-           "user_allow_other in /etc/fuse.conf for allow_other";
+    return std::string(
+               "an unprivileged user needs fusermount3 (package fuse3), a mount point they own, "
+               "and "
+               "user_allow_other in /etc/fuse.conf for allow_other") +
+           kRun;
   }
-  return "root needs the capability SYS_ADMIN, which a container must be given";
+  return std::string("root needs the capability SYS_ADMIN, which a container must be given") + kRun;
 }
 
 /// What fusermount3 refuses to a user, and what libfuse lacks as root, by a part of the line.
@@ -124,7 +151,7 @@ Error cannot_mount(const std::string& told) {
   for (const auto& [part, answer] : kAnswers) {
     if (told.find(part) != std::string::npos) return error.hint(std::string(answer));
   }
-  return error.hint(what_to_do());
+  return error.hint(what_to_do() + "; " + kWithoutMount);
 }
 
 }  // namespace reshardfs

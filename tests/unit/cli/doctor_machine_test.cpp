@@ -23,16 +23,28 @@ TEST(DoctorMachine, SaysWhatADeviceLacks) {
 
 TEST(DoctorMachine, AnOrdinaryUserNeedsFusermount) {
   const test::TempDir dir;
-  EXPECT_EQ(check_right_to_mount(true, "").health, Health::kOk);
-  EXPECT_EQ(check_right_to_mount(false, dir.path()).health, Health::kFailed);
+  EXPECT_EQ(check_right_to_mount({.has_capability = true}, "").health, Health::kOk);
+  EXPECT_EQ(check_right_to_mount({}, dir.path()).health, Health::kFailed);
   const auto program = dir.write("fusermount3", "");
   ::chmod(program.c_str(), 0755);
-  const Finding plain = check_right_to_mount(false, "/nowhere:" + dir.path().string());
+  const Finding plain = check_right_to_mount({}, "/nowhere:" + dir.path().string());
   EXPECT_EQ(plain.health, Health::kFailed);
   EXPECT_THAT(plain.message, HasSubstr("set-user-ID"));
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a set-user-ID program of root";
   ::chmod(program.c_str(), 04755);
-  EXPECT_EQ(check_right_to_mount(false, dir.path()).health, Health::kOk);
+  EXPECT_EQ(check_right_to_mount({}, dir.path()).health, Health::kOk);
+  const Finding disarmed = check_right_to_mount({.ignores_set_user_id = true}, dir.path());
+  EXPECT_EQ(disarmed.health, Health::kFailed);
+  EXPECT_THAT(disarmed.remedy, HasSubstr("reshardfs run"));
+}
+
+TEST(DoctorMachine, RightsAreThoseOfTheProcessAndNotOfItsUser) {
+  const MountRights root = mount_rights("CapEff:\t000001ffffffffff\nNoNewPrivs:\t0\n");
+  EXPECT_TRUE(root.has_capability);
+  EXPECT_FALSE(root.ignores_set_user_id);
+  const MountRights container = mount_rights("CapEff:\t00000000a80425fb\nNoNewPrivs:\t1\n");
+  EXPECT_FALSE(container.has_capability);
+  EXPECT_TRUE(container.ignores_set_user_id);
 }
 
 TEST(DoctorMachine, AnOrdinaryUserNeedsALineForAllowOther) {

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/mounted_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "base/posix/descriptor.h"
+#include "base/posix/mount_table.h"
+#include "base/posix/poll_until.h"
+#include "daemon/process/log.h"
+#include "fuse/mounting/own_namespaces.h"
+#include "fuse/mounting/unmount.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr int kCannotRun = 126;
+constexpr int kNoProgram = 127;
+/// What is handed on; a terminal sends the others to the command itself.
+constexpr std::array kHandedOn{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                               SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
+
+/// Where the mount says that it is ready, as to a service manager.
+class ReadySocket {
+ public:
+  ReadySocket() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socklen_t length = sizeof(address.sun_family);
+    // Without a name, the kernel gives it one that is no file's.
+    const bool good =
+        socket_ && ::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), length) == 0;
+    length = sizeof(address);
+    if (!good ||
+        ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      throw io_error("wait for the mount through", "a socket", errno);
+    }
+    constexpr std::size_t kPath = offsetof(sockaddr_un, sun_path) + 1;
+    name_ = "@" + std::string(&address.sun_path[1], length - kPath);
+  }
+
+  int file() const noexcept { return socket_.get(); }
+  const std::string& name() const noexcept { return name_; }
+  /// Takes what has come. @return whether the mount is ready.
+  bool has_come() noexcept {
+    bool ready = false;
+    std::array<char, 4096> text{};
+    for (;;) {
+      const ssize_t count = ::recv(socket_.get(), text.data(), text.size(), 0);
+      if (count < 0) return ready;
+      const std::string_view words(text.data(), static_cast<std::size_t>(count));
+      ready = ready || words.starts_with("READY=1");
+    }
+  }
+
+ private:
+  Descriptor socket_;
+  std::string name_;
+};
+
+/// Signals of this process, for as long as it lives, come as data.
+class Signals {
+ public:
+  Signals() {
+    ::sigemptyset(&taken_);
+    ::sigaddset(&taken_, SIGCHLD);
+    for (const int signal : kHandedOn) ::sigaddset(&taken_, signal);
+    ::sigprocmask(SIG_BLOCK, &taken_, &before_);
+    file_ = Descriptor(::signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!file_) throw io_error("wait for signals through", "a descriptor", errno);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  int file() const noexcept { return file_.get(); }
+  const sigset_t& before() const noexcept { return before_; }
+  /// The next one that somebody has sent; 0: there is none.
+  int next() noexcept {
+    signalfd_siginfo info{};
+    while (::read(file_.get(), &info, sizeof(info)) == sizeof(info)) {
+      const auto signal = static_cast<int>(info.ssi_signo);
+      // What a terminal sends, each process in its foreground gets.
+      if (signal != SIGCHLD && info.ssi_code <= 0) return signal;
+    }
+    return 0;
+  }
+
+ private:
+  sigset_t taken_{};
+  sigset_t before_{};
+  Descriptor file_;
+};
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+int code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+class Job {
+ public:
+  explicit Job(const MountedCommand& job)
+      : mountpoint_(job.mountpoint), mount_words_(job.mount), command_words_(job.command) {
+    mount_words_.insert(mount_words_.begin(), "reshardfs");
+  }
+
+  int run() {
+    if (!may_mount_plainly()) {
+      enter_own_namespaces();
+      is_own_ = true;
+    }
+    start_mount();
+    if (!wait_until_ready()) return mount_code_;
+    start_command();
+    wait_for_command();
+    end_mount();
+    return command_code_;
+  }
+
+ private:
+  /// In a child: it ends with its parent.
+  void end_with_parent(int signal) const noexcept {
+    ::prctl(PR_SET_PDEATHSIG, signal);
+    if (::getppid() != self_) ::_exit(kCannotRun);
+  }
+
+  void start_mount() {
+    const std::vector<char*> words = pointers(mount_words_);
+    const std::string ready = "NOTIFY_SOCKET=" + ready_.name();
+    mount_ = ::fork();
+    if (mount_ < 0) throw io_error("start", "reshardfs mount", errno);
+    if (mount_ > 0) return;
+    ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+    ::setsid();  // Ctrl-C is for the command
+    // So is the output.
+    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
+    std::string variable = ready;
+    ::putenv(variable.data());
+    end_with_parent(SIGTERM);
+    ::execv("/proc/self/exe", words.data());
+    ::_exit(kCannotRun);
+  }
+
+  /// In the order of things: the mount's end, then its readiness, which it may have told before.
+  bool wait_until_ready() {
+    std::array<pollfd, 2> files{{{ready_.file(), POLLIN, 0}, {signals_.file(), POLLIN, 0}}};
+    for (;;) {
+      poll_until(files, kForever);
+      while (const int signal = signals_.next()) {
+        stop_ = signal;
+        if (signal != SIGCONT && signal != SIGWINCH) ::kill(mount_, SIGTERM);
+      }
+      if (ready_.has_come()) return true;
+      take_ended();
+      if (mount_ > 0) continue;
+      if (stop_ != 0) mount_code_ = 128 + stop_;
+      return false;
+    }
+  }
+
+  void start_command() {
+    const std::vector<char*> words = pointers(command_words_);
+    const uid_t user = user_;
+    const gid_t group = group_;
+    command_ = ::fork();
+    if (command_ < 0) throw io_error("start", command_words_.front(), errno);
+    if (command_ > 0) return;
+    if (is_own_) {
+      if (const int error = map_back(user, group)) {
+        complain("cannot give the command its user again: " + std::string(std::strerror(error)));
+        ::_exit(kCannotRun);
+      }
+    }
+    end_with_parent(SIGKILL);
+    ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+    ::execvp(words.front(), words.data());
+    const int error = errno;
+    complain(command_words_.front() + ": " + std::strerror(error));
+    ::_exit(error == ENOENT ? kNoProgram : kCannotRun);
+  }
+
+  void wait_for_command() {
+    std::array<pollfd, 2> files{{{signals_.file(), POLLIN, 0}, {ready_.file(), POLLIN, 0}}};
+    while (command_ > 0) {
+      poll_until(files, kForever);
+      while (const int signal = signals_.next()) ::kill(command_, signal);
+      ready_.has_come();
+      const bool was_there = mount_ > 0;
+      take_ended();
+      if (was_there && mount_ <= 0) tell_of_mount();
+    }
+  }
+
+  void take_ended() {
+    int status = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+      if (WIFSTOPPED(status)) {
+        // A shell waits for this process, and continues all of the job.
+        if (child == command_) ::raise(SIGSTOP);
+      } else if (child == command_) {
+        command_ = -1;
+        command_code_ = code_of(status);
+      } else if (child == mount_) {
+        mount_ = -1;
+        mount_code_ = code_of(status);
+      }
+    }
+  }
+
+  static void tell_of_mount() { complain("the mount has ended before the command"); }
+
+  void end_mount() {
+    if (mount_ > 0) {
+      ::kill(mount_, SIGTERM);
+      int status = 0;
+      while (::waitpid(mount_, &status, 0) < 0 && errno == EINTR) {
+      }
+      // Threads that end late hide until now that it was killed before.
+      if (code_of(status) != 0) tell_of_mount();
+    }
+    // It has not unmounted if it was killed.
+    try {
+      const auto left = find_mount(mountpoint_);
+      if (left && is_reshardfs(*left)) unmount(mountpoint_);
+    } catch (const Error& error) {
+      complain(error.what());
+    }
+  }
+
+  std::string mountpoint_;
+  std::vector<std::string> mount_words_;
+  std::vector<std::string> command_words_;
+  pid_t self_ = ::getpid();
+  uid_t user_ = ::geteuid();
+  gid_t group_ = ::getegid();
+  ReadySocket ready_;
+  Signals signals_;
+  bool is_own_ = false;  ///< whether the namespaces are
+  pid_t mount_ = -1;
+  pid_t command_ = -1;
+  int mount_code_ = 0;
+  int command_code_ = 0;
+  int stop_ = 0;
+};
+
+}  // namespace
+
+int run_mounted(const MountedCommand& job) {
+  return Job(job).run();
+}
+
+}  // namespace reshardfs
