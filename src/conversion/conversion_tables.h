@@ -24,7 +24,8 @@ struct StatedWords;
 
 /// Facts about a model that is shown, beside its tensors.
 struct ShownModel {
-  std::string side{};  ///< "Hugging Face"; empty: there is no map
+  std::string side{};                              ///< "Hugging Face"; empty: there is no map
+  std::map<std::string, std::int64_t> settings{};  ///< of the map that shows it, if known
   std::filesystem::path config_file{};
   /// Whether the files beside config_file belong to the model.
   bool has_directory = false;

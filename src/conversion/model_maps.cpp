@@ -383,7 +383,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
     require_identities(result.mappings.back(), *result.table);
     result.sources.push_back(result.table);
     const modelmap::Mapping& mapping = result.mappings.back();
-    add_origin_notes(i, mapping.direction, destination, result.notes);
+    add_origins(i, mapping.direction, destination, result);
     result.table = mapped_source(result.table, mapping, options);
     result.side = target_side(maps_[i], mapping.direction);
     result.notes.push_back(printable(maps_[i].file) + " is read " +
@@ -393,21 +393,22 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
   return result;
 }
 
-/// Adds notes about values that the tensors do not show, and their origins.
-void ModelMaps::add_origin_notes(std::size_t number, Direction direction,
-                                 const Destination& destination,
-                                 std::vector<std::string>& notes) const {
+/// Adds values that the tensors do not show, and notes about their origins.
+void ModelMaps::add_origins(std::size_t number, Direction direction, const Destination& destination,
+                            Result& result) const {
   modelmap::MapOptions options = options_of(number);
   options.direction = direction;
+  result.settings.clear();
   for (const auto& [name, value] : known_settings(maps_[number], options)) {
-    notes.push_back(name + " is " + std::to_string(*value) + ": " + value.origin());
+    result.settings.emplace(name, *value);
+    result.notes.push_back(name + " is " + std::to_string(*value) + ": " + value.origin());
   }
   const bool is_whole = destination.strategy == nullptr ||
                         (destination.family == nullptr && !destination.strategy->is_rules() &&
                          !destination.strategy->layouts_of({}).has_value());
   if (!is_whole || !needs_target_parts(number, direction)) return;
-  notes.push_back(std::string(parts_variable(direction)) +
-                  " is 1: " + parts_of_one_rank()(std::string()).origin());
+  result.notes.push_back(std::string(parts_variable(direction)) +
+                         " is 1: " + parts_of_one_rank()(std::string()).origin());
 }
 
 std::vector<ModelMaps::Explanation> ModelMaps::explain(std::shared_ptr<const SourceTable> source,

@@ -86,6 +86,7 @@ class ModelMaps {
     std::shared_ptr<const SourceTable> table;
     std::string
         side;  ///< the side that the last map shows, such as "Hugging Face"; empty: there is no map
+    std::map<std::string, std::int64_t> settings;             ///< of the last map, if known
     std::vector<modelmap::Mapping> mappings;                  ///< of each map
     std::vector<std::shared_ptr<const SourceTable>> sources;  ///< the input of each map
     std::vector<std::string> notes;                           ///< choices made, one line each
@@ -135,8 +136,8 @@ class ModelMaps {
   void require_sizes(std::size_t number, modelmap::Direction direction,
                      const FamilyTarget& family) const;
   modelmap::MapOptions options_of(std::size_t number) const;
-  void add_origin_notes(std::size_t number, modelmap::Direction direction,
-                        const Destination& destination, std::vector<std::string>& notes) const;
+  void add_origins(std::size_t number, modelmap::Direction direction,
+                   const Destination& destination, Result& result) const;
 
   std::filesystem::path linkless_root_;
   InputsPtr inputs_;

@@ -36,6 +36,7 @@ ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown,
                        const CheckpointSet& set, const SourceTreePtr& tree) {
   ShownModel model;
   model.side = shown.side;
+  model.settings = shown.settings;
   model.config_file = maps.config_file();
   model.has_directory = maps.has_model_directory();
   if (model.config_file.empty()) {

@@ -259,6 +259,8 @@ std::set<std::string> ModelMap::mentioned_names() const {
     add_names(alias.of, names);
   }
   for (const auto& [capture, counts] : family.counts) add_names(counts, names);
+  // Views ask for some that no rule uses.
+  for (const auto& [name, setting] : settings) names.push_back(name);
   Variables known;
   known.table = variables;
   known.settings = settings;

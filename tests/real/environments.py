@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the environments that real programs run in: a venv for each requirements file, in a cache directory that
-survives between runs."""
+survives between runs. One may build on another, whose packages it sees where it has none of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from programs import Program, named
 
 FOLDER = Path(__file__).resolve().parent
 # Written into an environment when everything is installed: one without it is unfinished.
@@ -69,6 +71,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def build_on(base: Path, directory: Path) -> None:
+    """`directory` sees the packages of `base`, and what that sees, behind its own."""
+    (own,) = directory.glob("lib/python*/site-packages")
+    packages = base / own.relative_to(directory)
+    further = packages / "base.pth"
+    (own / "base.pth").write_text(f"{packages}\n{further.read_text() if further.exists() else ''}")
+
+
 class Environments:
     """`install`: whether what is missing may be installed, within `seconds` for all together."""
 
@@ -76,14 +86,15 @@ class Environments:
         self.install = install
         self.end = time.monotonic() + seconds
 
-    def python(self, name: str, versions: tuple[str, ...]) -> Path:
-        """The interpreter of the environment of requirements/NAME.txt."""
-        requirements = FOLDER / "requirements" / f"{name}.txt"
-        version, python = find_python(versions)
+    def python(self, program: Program, versions: tuple[str, ...] = ()) -> Path:
+        """The interpreter of the environment of requirements/NAME.txt; of one of `versions` if they are given."""
+        requirements = FOLDER / "requirements" / f"{program.name}.txt"
+        version, python = find_python(versions or program.pythons)
+        below = self.python(named(program.base), (version,)) if program.base else None
         source = requirements.with_suffix(".source.txt")
         texts = requirements.read_bytes() + (source.read_bytes() if source.exists() else b"")
-        digest = hashlib.sha256(texts + f"{version} {os.uname().machine}".encode())
-        directory = cache_directory() / f"{name}-{digest.hexdigest()[:16]}"
+        digest = hashlib.sha256(texts + f"{version} {os.uname().machine}{below or ''}".encode())
+        directory = cache_directory() / f"{program.name}-{digest.hexdigest()[:16]}"
         found = directory / "bin/python"
         if not (directory / MARKER).exists():
             if not self.install:
@@ -91,7 +102,7 @@ class Environments:
             directory.parent.mkdir(parents=True, exist_ok=True)
             with locked(directory.parent / f"{directory.name}.lock"):
                 if not (directory / MARKER).exists():
-                    self.make(directory, python, requirements)
+                    self.make(directory, python, requirements, below)
         return found
 
     def check(self, python: Path, module: str) -> None:
@@ -101,11 +112,13 @@ class Environments:
         if done.returncode:
             raise Unavailable(f"it does not start: {done.stderr.strip().splitlines()[-1:]}")
 
-    def make(self, directory: Path, python: Path, requirements: Path) -> None:
+    def make(self, directory: Path, python: Path, requirements: Path, below: Path | None) -> None:
         print(f"-- installing {requirements.stem} in {directory}", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
         try:
             self.run([python, "-m", "venv", directory])
+            if below:
+                build_on(below.parents[1], directory)
             # The file lists all packages. What they ask for can contradict what they work with.
             pip = [directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                    "--no-input", "--no-deps", "--require-hashes"]

@@ -14,6 +14,7 @@ class Program:
     pythons: tuple[str, ...]  # that it has files for, the preferred one first
     short: bool  # whether the short form has it
     module: str  # that can be imported where the program works
+    base: str = ""  # another row, on whose environment that of this one builds
 
 
 PROGRAMS = (
@@ -22,6 +23,14 @@ PROGRAMS = (
     Program("mindspore-2.0.0", "mindspore", ("3.9",), False, "mindspore"),
     Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
     Program("mindformers-2.1.0", "mindformers", ("3.11", "3.12"), True, "mindspore"),
-    Program("deepspeed-0.19.8", "deepspeed", ("3.11", "3.12"), True, "deepspeed"),
+    Program("deepspeed-0.19.8", "deepspeed", ("3.12", "3.11"), True, "deepspeed"),
+    Program("transformers-5.24.0", "transformers", ("3.12", "3.11"), True, "transformers", "deepspeed-0.19.8"),
+    Program("megatron-0.19.2", "megatron", ("3.12",), True, "megatron.core", "transformers-5.24.0"),
+    Program("megatron-0.14.0", "megatron", ("3.12",), False, "megatron.core", "transformers-5.24.0"),
     Program("torch-1.13.1", "torch", ("3.11",), False, "torch"),
 )
+
+
+def named(name: str) -> Program:
+    (found,) = (program for program in PROGRAMS if program.name == name)
+    return found

@@ -154,7 +154,7 @@ def main() -> int:
             if args.program not in program.name or (args.short and not program.short):
                 continue
             try:
-                python = environments.python(program.name, program.pythons)
+                python = environments.python(program)
                 environments.check(python, program.module)
             except Unavailable as reason:
                 tally.add("skipped", program.name, str(reason))

@@ -58,6 +58,10 @@ std::string core_attention_of(std::string_view module) {
 /// The axes in front of a module's tensors, by module.
 class Modules {
  public:
+  /// @param has_attention whether each core attention is a module with a state, with or without
+  /// tensors.
+  explicit Modules(bool has_attention) : has_attention_(has_attention) {}
+
   void add(const TargetParameter& weight) {
     const CoreName name = parse_core_name(weight.name);
     const Shape& shape = weight.grid->full_shape();
@@ -86,7 +90,7 @@ class Modules {
           .for_parameter(weight.name);
     }
     const std::string core = core_attention_of(name.module);
-    if (!core.empty()) front_.emplace(core, front);
+    if (has_attention_ && !core.empty()) front_.emplace(core, front);
   }
 
   const std::map<std::string, Shape>& all() const noexcept { return front_; }
@@ -104,6 +108,7 @@ class Modules {
         .for_parameter(weight.name);
   }
 
+  bool has_attention_;
   std::map<std::string, Shape> front_;
   std::int64_t layers_ = 0;
   const TargetParameter* layers_of_ = nullptr;
@@ -129,15 +134,15 @@ std::string key_of(const std::string& module, const Shape& offset, const Shape& 
 /// of: each is the list [None], at which Transformer Engine does nothing in all its releases
 /// (transformer_engine/pytorch/module/base.py and ops/op.py, set_extra_state).
 ///
-/// Which modules have one depends on its release and on the model's specification. All that have a
-/// weight get one here, and the core of each attention; Megatron-Core ignores those that it does
-/// not ask for.
+/// All modules that have a weight get one here, and the core of each attention, for which
+/// Megatron-Core before 0.15 asks. By default it ignores those that it does not ask for.
 /// @param weights with names of Megatron-Core.
 /// @throws Error kBadInput if weights disagree about the number of layers or of experts, or have
 /// too
 ///         few dimensions or no elements; kUnsupported for more than a million layers and experts.
-std::vector<PassedObject> extra_states(const std::vector<const TargetParameter*>& weights) {
-  Modules modules;
+std::vector<PassedObject> extra_states(const std::vector<const TargetParameter*>& weights,
+                                       bool has_attention) {
+  Modules modules(has_attention);
   for (const TargetParameter* weight : weights) modules.add(*weight);
   const auto none = std::make_shared<const std::string>(none_in_a_list());
   std::vector<PassedObject> objects;
@@ -192,6 +197,12 @@ std::optional<bool> numbered_layers(const std::vector<const TargetParameter*>& w
   return numbered != nullptr;
 }
 
+/// As the map states it, which all of Megatron-Core's torch_dist maps do.
+bool has_attention_states(const ShownModel& model) {
+  const auto found = model.settings.find("attention_states");
+  return found == model.settings.end() || found->second != 0;
+}
+
 /// The state that is no tensor: what generate_state_dict() of Megatron has without arguments,
 /// optimizer and generators of random numbers. It asks the model for tensors in the form that
 /// content_metadata states.
@@ -234,7 +245,7 @@ std::vector<OutputFile> megatron_view(const ViewContext& context) {
   const TakesParameter takes = weights_alone(context);
   const std::vector<const TargetParameter*> weights = weights_of(context, takes);
   const std::optional<bool> numbered = numbered_layers(weights);
-  std::vector<PassedObject> objects = extra_states(weights);
+  std::vector<PassedObject> objects = extra_states(weights, has_attention_states(context.model));
   // Megatron reads each layer and each expert by itself, and PyTorch an archive as a whole.
   const BoxScope scope{takes, [](const TargetParameter& parameter) {
                          return parse_core_name(parameter.name).leading_axes();

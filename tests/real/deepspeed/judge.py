@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import files
+import forked
 import pipeline
 import ranks
 import settings as all_settings
@@ -84,7 +85,7 @@ def zero_to_fp32(source: Path, tag: str, output: Path) -> None:
 def check_zero_to_fp32(directory: Path, source: Path, settings: Settings, expected: Entries) -> None:
     """It makes all float32, and lacks what is frozen at stage 1; what it has must be the same."""
     output = directory / "fp32.safetensors"
-    ranks.alone(zero_to_fp32, source, settings.tag, output)
+    forked.alone(zero_to_fp32, source, settings.tag, output)
     found = files.read(output)
     trained_names = {name.partition(".")[2] for name in states_of(expected)} & set(found)
     for name, entry in found.items():
@@ -113,8 +114,8 @@ def check_universal(directory: Path, source: Path, settings: Settings, expected:
     """What is to be counted. DeepSpeed's script knows two states, and of a pipeline what is trained alone."""
     output = directory / "universal"
     try:
-        ranks.alone(to_universal, source / settings.tag, output)
-    except ranks.Failed as error:  # BF16_Optimizer states all of it in the last file
+        forked.alone(to_universal, source / settings.tag, output)
+    except forked.Failed as error:  # BF16_Optimizer states all of it in the last file
         if settings.is_bf16_optimizer() and "length must be non-negative" in str(error):
             return "ds_to_universal.py fails: a group has more padding than the last rank's part"
         raise

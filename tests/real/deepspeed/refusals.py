@@ -6,8 +6,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import forked
 import judge
-import ranks
 from product import Refused, reshardfs
 from settings import Network, Settings
 
@@ -50,5 +50,5 @@ def converted_round_robin(directory: Path) -> None:
     """DeepSpeed's script then takes wrong elements, and `module` in the copied file shows it."""
     settings = Settings(stage=2, zero={"round_robin_gradients": True}, network=Network(frozen=False))
     source, _ = judge.trained(directory, settings)
-    ranks.alone(judge.to_universal, source / settings.tag, directory / "universal")
+    forked.alone(judge.to_universal, source / settings.tag, directory / "universal")
     require_refusal(directory, directory / "universal", "round_robin_gradients")
