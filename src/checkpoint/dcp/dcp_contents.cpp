@@ -16,9 +16,11 @@
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
+#include "checkpoint/dcp/bucket_space.h"
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/dcp/torch_items.h"
 #include "checkpoint/shaped_catalogue.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 
@@ -93,6 +95,7 @@ class ContentsReader {
   std::string identity_of(const std::string& file) const;
   void join_files(DcpTable& table) const;
   std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
+  std::vector<std::string> name_states(DcpTable& table) const;
   void take_tensors(DcpTable& table);
   void record_files_of_objects(const DcpTable& table) const;
   std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
@@ -160,6 +163,44 @@ std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& t
     }
   }
   return {};
+}
+
+/// Reads some elements of each weight and of its state. @return warnings.
+std::vector<std::string> ContentsReader::name_states(DcpTable& table) const {
+  if (table.by_name || !has_buckets(table)) return {};
+  std::unordered_map<std::uint32_t, ByteSourcePtr> files;
+  std::unordered_map<std::size_t, TorchTensor> items;
+  const auto read = [&](std::size_t box, const DcpTensor& tensor, std::int64_t elements,
+                        std::int64_t first, std::span<std::byte> out) {
+    const DcpPlace place = table.places[box];
+    if (!problems_[place.file].empty()) return false;
+    try {
+      ByteSourcePtr& file = files[place.file];
+      if (file == nullptr) file = open_file(directory_ / table.files[place.file], tree_);
+      const auto known = items.find(box);
+      const TorchTensor& item =
+          known != items.end()
+              ? known->second
+              : items.emplace(box, read_torch_tensor(*file, place.item)).first->second;
+      if (item.dtype != tensor.dtype || element_count(item.shape) != elements ||
+          !is_contiguous(item)) {
+        return false;
+      }
+      const auto offset = static_cast<std::uint64_t>(first * element_size(item.dtype));
+      file->read_at(contiguous_range(item).offset() + offset, out);
+      return true;
+    } catch (const Error&) {
+      return false;  // whoever reads the tensor is told
+    }
+  };
+  const auto problem = name_buckets(table, read);
+  if (!problem) return {};
+  return {
+      "states of the optimizer lie in buckets, without names, and no map can carry them: their "
+      "order is not proven (" +
+      *problem +
+      "); Megatron-Core saves them with names by --dist-ckpt-optim-fully-reshardable, and "
+      "--weights-only leaves them out"};
 }
 
 void ContentsReader::take_tensors(DcpTable& table) {
@@ -242,8 +283,9 @@ void ContentsReader::refuse_all(const DcpTable& table) const {
 Discovery ContentsReader::read(DcpTable table) {
   for (const std::string& file : table.files) problems_.push_back(problem_of(file));
   join_files(table);
-  take_tensors(table);
   Discovery out;
+  out.warnings = name_states(table);
+  take_tensors(table);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < contents_.size(); ++i) {
     if (!contents_[i].entries.empty()) order.push_back(i);

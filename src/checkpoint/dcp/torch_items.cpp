@@ -306,7 +306,7 @@ Shape TorchItems::stored_shape(std::size_t entry) const {
   const Shape& shape = index_->entries()[entry].shape;
   const auto run = runs_.find(entry);
   if (run == runs_.end()) return shape;
-  Shape stored(shape.size(), 1);
+  Shape stored(run->second.is_flat ? 0 : shape.size(), 1);
   stored.push_back(run->second.elements);
   return stored;
 }

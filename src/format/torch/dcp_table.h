@@ -24,12 +24,13 @@ namespace reshardfs {
 /// PyTorch: keys and positions, from the outermost on.
 using DcpPath = std::vector<std::variant<std::string, std::int64_t>>;
 
-/// Where a box is in an item that has more than the box: the item's shape is [1, ..., 1,
-/// `elements`], of one dimension more than the box, whose elements lie side by side from `first`
-/// on. In elements.
+/// Where a box is in an item that has more than the box: the item's shape is [`elements`] if it is
+/// flat, else [1, ..., 1, `elements`], of one dimension more than the box. The box's elements lie
+/// side by side from `first` on. In elements.
 struct ItemRange {
   std::int64_t first = 0;
   std::int64_t elements = 0;
+  bool is_flat = false;
 };
 
 /// An archive of torch.save with one box.

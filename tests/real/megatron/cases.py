@@ -18,6 +18,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "latent attention": {"family": "deepseek-v3", "layers": 3, "numbered": True},
     "tied embeddings and two stages": {"tied": True, "pipeline": 2},
     "states in the model's space": {"type": "bf16", "data": 2, "optimizer": "fully_reshardable"},
+    "states in buckets": {"type": "bf16", "data": 2, "tensor": 2, "optimizer": "dp_reshardable", "bucket": 1000},
+    "states in buckets of two stages": {"tied": True, "pipeline": 2, "data": 2, "optimizer": "dp_reshardable"},
+    "states of experts in buckets": {"family": "qwen3-moe", "type": "bf16", "data": 2, "expert": 2, "tensor": 2,
+                                     "optimizer": "dp_reshardable", "bucket": 1000},
 }
 # Of a release without Megatron-LM.
 CORE_RUNS = ("four ranks", "Megatron-Core's own layers with experts", "experts on two ranks", "latent attention",

@@ -91,6 +91,8 @@ def random_settings(rng: random.Random) -> Settings:
                         type=rng.choice(("fp32", "bf16")), format=rng.choice(("torch_dist", "torch_dist", "torch")),
                         optimizer=rng.choice(("none", "none", "plain", "dp_reshardable", "fully_reshardable")),
                         bucket=rng.choice((None, 1000, 4000)), seed=rng.randrange(1 << 30))
+    if settings.format == "torch":
+        settings = settings.cut(numbered=True)
     return settings.cut(**mesh(rng, settings))
 
 

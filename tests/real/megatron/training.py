@@ -91,7 +91,8 @@ def save(settings: Settings, output: Path, place: Path) -> None:
     if optimizer is not None:
         words = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True,
                  "dp_cp_group": parallel_state.get_data_parallel_group(with_context_parallel=True)}
-        truth.write(place / "states", optimizer.sharded_state_dict(state, is_loading=False, metadata=words))
+        states = optimizer.sharded_state_dict(state, is_loading=False, metadata=words)
+        truth.write(place / "states", states, copies=False)
 
 
 def load_alone(network: torch.nn.Module, settings: Settings, source: Path, strictness: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import model
 import torch
+from megatron.core.dist_checkpointing.mapping import is_main_replica
 from settings import VOCABULARY
 
 LENGTH = 24
@@ -18,11 +19,13 @@ def tokens() -> torch.Tensor:
     return (torch.arange(LENGTH) * 7 % VOCABULARY).reshape(1, LENGTH)
 
 
-def write(folder: Path, state: dict[str, Any]) -> None:
-    """This rank's parts."""
+def write(folder: Path, state: dict[str, Any], copies: bool = True) -> None:
+    """This rank's parts; `copies`: also those that another rank has, too."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
     for shard in model.shards(state):
+        if not copies and not is_main_replica(shard.replica_id):
+            continue
         sizes = (1,) * shard.prepend_axis_num + tuple(shard.data.shape)
         parts.append((shard.key, tuple(shard.global_shape), tuple(shard.global_offset),
                       shard.data.detach().clone().reshape(sizes)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import absent  # before MindFormers
+import stand_ins  # before MindFormers
 import mindspore as ms
 import numpy as np
 import yaml
@@ -19,7 +19,7 @@ from mindformers import AutoModelForCausalLM, MindFormerConfig
 from mindformers.core.context.build_context import build_context, set_context
 from truth import Settings
 
-assert absent
+assert stand_ins
 MAPS = {"qwen3": "mindformers-qwen3", "qwen3_moe": "mindformers-qwen3-moe", "telechat3": "mindformers-telechat3",
         "deepseek_v3": "mindformers-deepseek-v3", "telechat3_moe": "mindformers-telechat3-moe"}
 KEYS = {"interleaved": "use_interleaved_weight_layout_mlp", "contiguous": "use_contiguous_weight_layout_attention",

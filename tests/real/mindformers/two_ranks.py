@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "worker"))
 
-import absent  # before MindFormers
+import stand_ins  # before MindFormers
 import mindspore as ms
 import numpy as np
 from mindformers.checkpoint.checkpoint import CommonInfo, save_checkpoint
@@ -19,7 +19,7 @@ from mindformers.core.context.build_context import build_context
 from mindspore import communication, nn
 from mindspore.parallel.shard import Layout
 
-assert absent
+assert stand_ins
 RANKS = 2
 AXES = {"decoder.layers.0.mlp.linear_fc1.weight": ("tp", "None"),
         "decoder.layers.0.mlp.linear_fc2.weight": ("None", "tp"),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for packages that MindFormers imports and that no case needs: data sets, tokenizers, metrics, and
-hyper_parallel, which is in no package index."""
+"""Stands in for packages that a program imports and that no case needs."""
 
 from __future__ import annotations
 
@@ -9,9 +8,6 @@ import importlib.machinery
 import sys
 import types
 from collections.abc import Sequence
-
-NAMES = ("datasets", "hyper_parallel", "jieba", "mindpet", "pandas", "pyarrow", "rouge_chinese", "tensorboardX",
-         "tiktoken")
 
 
 class Nothing:
@@ -40,9 +36,12 @@ class Module(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
     def find_spec(self, name: str, path: Sequence[str] | None = None,
                   target: types.ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if name.split(".")[0] in NAMES:
+        if name.split(".")[0] in self.names:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -53,4 +52,5 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__path__ = []
 
 
-sys.meta_path.append(Finder())
+def stand_in(*names: str) -> None:
+    sys.meta_path.append(Finder(names))
