@@ -9,8 +9,6 @@ the temporary files and this checkout at the same paths: for a system in a direc
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
 import sys
 import unittest
@@ -20,6 +18,7 @@ from typing import Any, ClassVar
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
+from cached_programs import torch_python  # noqa: E402
 from format_files import (Tensors, full_model, random_array, read_ckpt, read_params,  # noqa: E402
                           read_safetensors, same, write_safetensors)
 from layouts import Layout  # noqa: E402
@@ -28,7 +27,7 @@ from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
 PROGRAMS = TESTS / "data"
-PYTHON = shlex.split(os.environ.get("RESHARDFS_TORCH", "")) or [sys.executable]
+PYTHON = torch_python()
 PATIENCE = 300.0
 WHOLE = ("--dst-strategy", "none")
 # Cases of which nothing can be shown.

@@ -12,7 +12,6 @@ import math
 import os
 import pickle
 import random
-import shlex
 import shutil
 import struct
 import subprocess
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
+from cached_programs import torch_python  # noqa: E402
 from ckpt_format import encode_checkpoint, record_of, string_record  # noqa: E402
 from format_files import (SAFETENSORS_TO_NUMPY, Tensors, full_model, random_array, read_safetensors,  # noqa: E402
                           same, write_safetensors)
@@ -34,7 +34,7 @@ from mounted import mounted, run, run_unittests, scratch  # noqa: E402
 from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
-PYTHON = shlex.split(os.environ.get("RESHARDFS_TORCH", "")) or [sys.executable]
+PYTHON = torch_python()
 PATIENCE = 300.0
 MERGED = "merged/checkpoint_merged.pt"
 STORAGES = {"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",

@@ -33,7 +33,7 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     for name in RUNS if is_newest else CORE_RUNS:
         yield Job(name, "judge.fixed_run", {"seed": form.seed, **RUNS[name]})
     rng = random.Random(form.seed)
-    for _ in range(form.pairs // 5):
+    for _ in range(form.pairs // 10 if form.short else form.pairs // 5):
         seed = rng.randrange(1 << 30)
         yield Job(f"random run {seed}", "judge.random_run", {"seed": seed, "core_alone": not is_newest})
     if is_newest:
