@@ -70,15 +70,16 @@ def front_of(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[:is_stacked(name) + (".experts.experts." in name)]
 
 
-def extra_states(core: Tensors) -> set[str]:
-    """An object for each layer and expert of each module in the decoder, but for routers."""
+def extra_states(core: Tensors, attentions: bool = True) -> set[str]:
+    """An object for each layer and expert of each module in the decoder, but for routers.
+    @param attentions: also of those that have no tensor."""
     fronts: dict[str, tuple[int, ...]] = {}
     for name, (_, array) in core.items():
         if name.split(".")[0] not in ("decoder", "mtp"):
             continue
         front = front_of(name, array.shape)
         modules = [name.rpartition(".")[0]]
-        if ".self_attention." in name:
+        if attentions and ".self_attention." in name:
             modules.append(name.split(".self_attention.")[0] + ".self_attention.core_attention")
         fronts |= {module: front for module in modules if not module.endswith(".router")}
     keys = set()
@@ -144,6 +145,32 @@ class Families(MegatronTest):
                 self.assertEqual(set(got.objects), extra_states(core))
                 for name, item in got.objects.items():
                     self.assertEqual(unpickled(item), [None], name)
+
+    def test_extra_states_of_newer_releases(self) -> None:
+        for case in (LLAMA, "megatron_gpt_oss", "megatron_deepseek_v3"):
+            with self.subTest(case=case):
+                out = self.export(self.source_of(case), *forward(case), "--map-var", "attention_states=0")
+                self.assertEqual(set(read_dcp(out / "release").objects), extra_states(golden(case, "expected"), False))
+
+    def test_names_of_own_layers(self) -> None:
+        for case in ("megatron_qwen3_moe", "megatron_mixtral_numbered", "megatron_glm4_moe"):
+            with self.subTest(case=case):
+                core = {name.replace("pre_mlp_layernorm.weight", "mlp.linear_fc1.layer_norm_weight"): tensor
+                        for name, tensor in golden(case, "expected").items()}
+                out = self.export(self.source_of(case), *forward(case), "--map-var", "local_layers=1")
+                self.assert_core(read_dcp(out / "release"), core)
+                back = self.root / f"{case}.safetensors"
+                result = run("export", out, back, *map_of(case))
+                self.assertEqual(result.code, 0, result.stderr)
+                self.assertEqual(back.read_bytes(), self.hub_of(case, out.parent))
+
+    def hub_of(self, case: str, directory: Path) -> bytes:
+        """What the map makes of the names of Transformer Engine."""
+        out = self.export(self.source_of(case), *forward(case))
+        back = directory / "hub.safetensors"
+        result = run("export", out, back, *map_of(case))
+        self.assertEqual(result.code, 0, result.stderr)
+        return back.read_bytes()
 
     def test_each_layer_and_each_expert_is_an_archive(self) -> None:
         """Megatron reads them one by one, and PyTorch an archive as a whole."""
