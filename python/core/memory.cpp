@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/posix/page_size.h"
 #include "base/process/process_state.h"
 
 namespace reshardfs::python {
@@ -20,7 +21,6 @@ constexpr std::size_t kMapped = 4 * kMiB;
 /// From here on huge pages are asked for.
 constexpr std::size_t kLarge = 4 * kMiB;
 constexpr std::size_t kHugePage = 2 * kMiB;
-constexpr std::size_t kPage = 4096;
 /// What vectors of a processor are aligned to.
 constexpr std::size_t kAlignment = 64;
 /// Of what nobody uses at the moment.
@@ -107,7 +107,7 @@ Memory::Memory(std::size_t bytes) : size_(bytes) {
   if (bytes >= kMapped) {
     Pages pages = kept_pages.get().take(bytes);
     if (pages.begin == nullptr) {
-      pages.bytes = rounded_up(bytes, kPage);
+      pages.bytes = whole_pages(bytes);
       pages.begin = map_pages(pages.bytes);
     }
     data_ = pages.begin;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/posix/page_size.h"
 #include "base/posix/read_write.h"
 #include "cache/checksum.h"
 
@@ -18,7 +19,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kLedgerMagic = 0x31304c5243534852;  // "RHSCRL01"
-constexpr std::uint64_t kDiskPage = 4096;
 
 /// As it lies in the file. Its last member is the sum of those before.
 struct LedgerLayout {
@@ -46,7 +46,7 @@ std::uint64_t this_boot() noexcept {
 }  // namespace
 
 std::uint64_t occupied(std::uint64_t size) noexcept {
-  return (size + kDiskPage - 1) / kDiskPage * kDiskPage;
+  return whole_pages(size);
 }
 
 std::uint64_t random_number() noexcept {

@@ -23,6 +23,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
+#include "base/posix/page_size.h"
 #include "base/process/parallel.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"
@@ -59,7 +60,7 @@ std::optional<std::uint64_t> cached_bytes(int file) noexcept {
   Range all;
   Pages found;
   if (::syscall(kCachestat, file, &all, &found, 0U) != 0) return std::nullopt;
-  return found.cached * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return found.cached * page_bytes();
 }
 
 std::uint64_t available_memory() {

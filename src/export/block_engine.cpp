@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/posix/page_size.h"
 #include "base/process/parallel.h"
 #include "base/process/retry_once.h"
 
@@ -263,7 +264,7 @@ BlockEngineOptions block_engine_options(std::size_t workers, std::uint64_t memor
   const std::uint64_t most = std::max<std::uint64_t>(1, memory / kSmallestBlock);
   options.workers = static_cast<std::size_t>(std::min<std::uint64_t>(workers, most));
   // Whole pages, so that no page of the destination is written twice.
-  const std::uint64_t share = memory / options.workers & ~std::uint64_t{4095};
+  const std::uint64_t share = memory / options.workers / page_bytes() * page_bytes();
   options.block_bytes =
       static_cast<std::size_t>(std::clamp<std::uint64_t>(share, kSmallestBlock, kLargestBlock));
   return options;

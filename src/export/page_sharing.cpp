@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
+#include "base/posix/page_size.h"
 
 namespace reshardfs {
 namespace {
@@ -20,9 +21,8 @@ constexpr std::uint64_t kPart = std::uint64_t{1} << 30U;
 
 std::uint64_t block_bytes_of(int fd) {
   struct statfs system {};
-  constexpr std::uint64_t kUsual = 4096;
-  if (::fstatfs(fd, &system) != 0 || system.f_bsize <= 0) return kUsual;
-  return std::max(static_cast<std::uint64_t>(system.f_bsize), kUsual);
+  if (::fstatfs(fd, &system) != 0 || system.f_bsize <= 0) return page_bytes();
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(system.f_bsize), page_bytes());
 }
 
 bool cannot_share(int errno_value) noexcept {

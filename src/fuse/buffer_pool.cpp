@@ -5,10 +5,11 @@
 #include <new>
 #include <utility>
 
+#include "base/posix/page_size.h"
+
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 /// The largest read request that the kernel sends (see init() in operations.cpp).
 constexpr std::size_t kUsualBytes = std::size_t{1} << 20;
 
@@ -24,8 +25,8 @@ BufferPool::Lease BufferPool::take(std::size_t size) {
     }
   }
   if (buffer.size < size) {
-    const std::size_t capacity = std::max(kUsualBytes, (size + kPage - 1) / kPage * kPage);
-    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
+    const std::size_t capacity = std::max<std::size_t>(kUsualBytes, whole_pages(size));
+    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), capacity)));
     if (buffer.memory == nullptr) throw std::bad_alloc();
     buffer.size = capacity;
   }

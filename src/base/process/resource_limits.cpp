@@ -13,6 +13,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/posix/page_size.h"
 #include "base/posix/read_write.h"
 
 namespace reshardfs {
@@ -177,7 +178,7 @@ std::string limit_hint_of(int errno_value) {
 
 std::uint64_t memory_size() {
   const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
-  std::uint64_t least = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t least = pages * page_bytes();
   for_each_group_limit(kMemoryFile,
                        [&](const std::string&, const fs::path&, const std::string& value) {
                          std::uint64_t limit = 0;

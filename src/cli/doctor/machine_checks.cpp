@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/posix/descriptor.h"
+#include "base/posix/page_size.h"
 #include "base/posix/read_write.h"
 #include "base/text/numbers.h"
 #include "base/text/shell_text.h"
@@ -38,8 +39,6 @@ constexpr std::uint64_t kGoodOpenFiles = 4096;
 constexpr std::uint64_t kGoodProcesses = kMaxThreads + LocalReaders::Limits{}.at_once;
 // Each file of a source is watched.
 constexpr std::uint64_t kGoodWatches = 8192;
-constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kRequestPages = kRequestBytes / kPageBytes;
 constexpr std::uint64_t kKeyBytes = 64 << 10;
 constexpr int kRoot = 0;
 
@@ -182,11 +181,12 @@ Finding check_request_size(const fs::path& limit) {
   if (!pages) {
     return skipped(finding.name, "this kernel has no setting for it (Linux 6.13 has)");
   }
-  finding.message = "at most " + human_bytes(*pages * kPageBytes);
-  if (*pages < kRequestPages) {
+  finding.message = "at most " + human_bytes(*pages * page_bytes());
+  if (*pages < kRequestBytes / page_bytes()) {
     finding.health = Health::kWarning;
     finding.message += fmt::format("; reshardfs uses {}", human_bytes(kRequestBytes));
-    finding.remedy = fmt::format("sysctl -w fs.fuse.max_pages_limit={}", kRequestPages);
+    finding.remedy =
+        fmt::format("sysctl -w fs.fuse.max_pages_limit={}", kRequestBytes / page_bytes());
   }
   return finding;
 }

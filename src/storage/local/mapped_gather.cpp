@@ -2,11 +2,12 @@
 #include "storage/local/mapped_gather.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+
+#include "base/posix/page_size.h"
 
 namespace reshardfs {
 namespace {
@@ -76,11 +77,6 @@ bool copy_guarded(Guard& guard, const std::byte* from, const StridedRanges& rang
   return true;
 }
 
-std::size_t page_bytes() noexcept {
-  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 }  // namespace
 
 bool gather_from_memory(std::span<const std::byte> map, const std::byte* first,
@@ -89,8 +85,7 @@ bool gather_from_memory(std::span<const std::byte> map, const std::byte* first,
   thread_local const bool unblocked = unblock_signal();
   if (!installed || !unblocked) return false;
   // Faults are reported by the byte or by the page: the last page belongs to the map as a whole.
-  const std::size_t page = page_bytes();
-  Guard guard{.begin = map.data(), .end = map.data() + (map.size() + page - 1) / page * page};
+  Guard guard{.begin = map.data(), .end = map.data() + whole_pages(map.size())};
   return copy_guarded(guard, first, ranges, out);
 }
 

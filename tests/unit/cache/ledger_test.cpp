@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/posix/file_lock.h"
+#include "base/posix/page_size.h"
 #include "cache/cache_directory.h"
 #include "cache/record.h"
 #include "cache/sweep.h"
@@ -65,10 +66,11 @@ TEST(Ledger, SeesThatItWasRemoved) {
 }
 
 TEST(Ledger, CountsWholePages) {
+  const std::uint64_t page = page_bytes();
   EXPECT_EQ(occupied(0), 0U);
-  EXPECT_EQ(occupied(1), 4096U);
-  EXPECT_EQ(occupied(4096), 4096U);
-  EXPECT_EQ(occupied(4097), 8192U);
+  EXPECT_EQ(occupied(1), page);
+  EXPECT_EQ(occupied(page), page);
+  EXPECT_EQ(occupied(page + 1), 2 * page);
 }
 
 TEST(FileLock, ExcludesWhoeverElseOpensTheFile) {
@@ -109,13 +111,14 @@ TEST(Sweep, CountsWhatIsThere) {
   const std::stop_token never;
   ASSERT_EQ(sweep(directory, 1 << 30, never).error, 0);
   const std::uint64_t empty = directory.ledger().read().held;
-  for (std::uint64_t i = 0; i < 10; ++i) add_record(directory, i, 1000 * i);
-  const Filling writing = directory.make_filling(5000);
+  const std::uint64_t page = page_bytes();
+  for (std::uint64_t i = 0; i < 10; ++i) add_record(directory, i, page / 4 * i);
+  const Filling writing = directory.make_filling(page / 4 * 5);
   ASSERT_EQ(sweep(directory, 1 << 30, never).error, 0);
   const Balance balance = directory.ledger().read();
   EXPECT_TRUE(balance.known);
-  // 1000 bytes to 4000 are a page, 5000 to 8000 are two, 9000 are three.
-  EXPECT_EQ(balance.held, empty + (4 + 8 + 3 + 2) * 4096);
+  // One quarter to four are a page, five to eight are two, nine are three.
+  EXPECT_EQ(balance.held, empty + (4 + 8 + 3 + 2) * page);
 }
 
 TEST(Sweep, EvictsDownToItsTarget) {
