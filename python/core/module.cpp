@@ -318,5 +318,6 @@ extern "C" PyObject* PyInit__core() {
     return module.ptr();
   }
   PYBIND11_CATCH_INIT_EXCEPTIONS
+  return nullptr;  // pybind11 3 leaves that to the caller
 }
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)

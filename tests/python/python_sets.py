@@ -9,12 +9,15 @@ import sys
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from ckpt_format import Record
 from make_checkpoint import GeneratedSet, Parallel, make_set
 from mounted import parse_binary, scratch
 
 import reshardfs
+
+T = TypeVar("T")
 
 
 def run_unittests_without_mounts() -> None:
@@ -23,6 +26,13 @@ def run_unittests_without_mounts() -> None:
     parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
     args = parse_binary(parser)
     unittest.main(argv=[sys.argv[0], "-v", *args.tests])
+
+
+def class_context(case: type[unittest.TestCase], manager: contextlib.AbstractContextManager[T]) -> T:
+    """As enterClassContext() of Python 3.11."""
+    entered = manager.__enter__()
+    case.addClassCleanup(manager.__exit__, None, None, None)
+    return entered
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from mounted import run
-from python_sets import opened, options_of, run_unittests_without_mounts, small_set
+from python_sets import class_context, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
 
@@ -105,8 +105,8 @@ class Fsspec(unittest.TestCase):
         import fsspec
         from reshardfs.fsspec import ReshardFileSystem
         fsspec.register_implementation("reshardfs", ReshardFileSystem, clobber=True)
-        cls.made = cls.enterClassContext(small_set())
-        cls.checkpoint = cls.enterClassContext(opened(cls.made))
+        cls.made = class_context(cls, small_set())
+        cls.checkpoint = class_context(cls, opened(cls.made))
         cls.fs = fsspec.filesystem("reshardfs", source=str(cls.made.source), **options_of(cls.made))
 
     def content(self, name: str) -> bytes:

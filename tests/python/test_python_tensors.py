@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from format_files import TYPES, full_model, random_array, write_safetensors
 from mounted import scratch
-from python_sets import arrays_only, check_tensors, opened, options_of, run_unittests_without_mounts, small_set
+from python_sets import arrays_only, check_tensors, class_context, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
 from web_server import serving
@@ -91,7 +91,7 @@ class Layouts(unittest.TestCase):
 class Types(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        directory = cls.enterClassContext(scratch())
+        directory = class_context(cls, scratch())
         rng = np.random.default_rng(1)
         cls.model = full_model(2) | {"f8.a": ("F8_E4M3", random_array(rng, "u1", (3, 5))),
                                      "f8.b": ("F8_E5M2", random_array(rng, "u1", (2,))),
@@ -100,7 +100,7 @@ class Types(unittest.TestCase):
         cls.model |= {name: (st, random_array(rng, "u1", (size,))) for name, (st, _, size) in cls.packed.items()}
         write_safetensors(directory / "m.safetensors", cls.model,
                           shapes={name: shape for name, (_, shape, _) in cls.packed.items()})
-        cls.checkpoint = cls.enterClassContext(reshardfs.open(directory / "m.safetensors"))
+        cls.checkpoint = class_context(cls, reshardfs.open(directory / "m.safetensors"))
         cls.state = cls.checkpoint.rank(0)
 
     def test_names_types_shapes_and_bytes(self) -> None:

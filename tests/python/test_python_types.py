@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 from mounted import scratch
-from python_sets import ROOT, run_unittests_without_mounts
+from python_sets import ROOT, class_context, run_unittests_without_mounts
 
 PACKAGE = ROOT / "python"
 SECONDS = 300.0
@@ -55,7 +55,7 @@ class Types(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.directory = cls.enterClassContext(scratch())
+        cls.directory = class_context(cls, scratch())
         cls.cache = cls.directory / "cache"
 
     def test_package(self) -> None:
