@@ -8,7 +8,8 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 usage() {
   cat <<'END'
-Usage: packaging/package.sh [--for SUITE,...] [--check] [--out DIR] [KIND...]
+Usage: packaging/package.sh [--for SUITE,...] [--machine TYPE,...] [--check]
+                            [--out DIR] [KIND...]
 
 Makes packages of this checkout in build/packages/SUITE, each with its bill of
 materials (SPDX), and SHA256SUMS. KIND is deb, wheel, tarball or image; without
@@ -17,6 +18,10 @@ one, all of them.
   --for SUITE,...  For these releases of Debian (bookworm, trixie), each in a
                    clean system of its own. As root. Without it: for the Debian
                    that this runs on, with the packages that it has
+  --machine TYPE,...
+                   Wheels and tarballs for these machine types (x86_64,
+                   aarch64), cross-built where it is another one. Without it:
+                   for this machine's
   --check          Make each package a second time, in another directory, and
                    compare the bytes; then install and use each in a clean
                    system, which needs root
@@ -25,15 +30,18 @@ one, all of them.
 
 Set who answers for packages that others install, and where the project is:
   DEBFULLNAME='A Name' DEBEMAIL=name@example.org RESHARDFS_URL=https://...
-The same sources and the same packages of Debian give the same bytes.
+Wheels and tarballs are made on bookworm alone, and run everywhere. A wheel has a
+module for each Python from 3.9 on whose headers this machine has.
+The same sources, packages of Debian and headers give the same bytes.
 END
 }
 
-suites=() check='' out=$PWD/build/packages kinds=()
+suites=() machines=() check='' out=$PWD/build/packages kinds=()
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --for) IFS=, read -ra suites <<<"${2-}"; [ -n "${2-}" ] || die "--for needs a release of Debian"; shift ;;
+      --machine) IFS=, read -ra machines <<<"${2-}"; [ -n "${2-}" ] || die "--machine needs a machine type"; shift ;;
       --out) [ -n "${2-}" ] || die "--out needs a directory"; out=$(realpath -m -- "$2"); shift ;;
       --check) check=yes ;;
       --help | -h) usage; exit ;;
@@ -43,6 +51,11 @@ parse_arguments() {
     shift
   done
   [ "${#kinds[@]}" -gt 0 ] || kinds=(deb wheel tarball image)
+  [ "${#machines[@]}" -gt 0 ] || machines=("$(uname -m)")
+  local machine
+  for machine in "${machines[@]}"; do
+    debian_architecture "$machine" >/dev/null
+  done
   here=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
   if [ "${#suites[@]}" -gt 0 ] || [ -n "$check" ] || [[ " ${kinds[*]} " == *" image "* ]]; then
     [ "$(id -u)" -eq 0 ] || die "--for, --check and images need root; 'deb wheel tarball' alone do not"
@@ -73,9 +86,21 @@ clean_system() {
   cp /etc/resolv.conf "$work/$1/etc"
 }
 
-# make_packages SUITE NAME TARGET: all kinds, made in a directory NAME, into TARGET.
+# kinds_of SUITE: wheels and tarballs run everywhere, and are made once, of the libraries that are tested so.
+kinds_of() {
+  local kind
+  for kind in "${kinds[@]}"; do
+    case $kind in
+      wheel | tarball) [ "$1" != bookworm ] || echo "$kind" ;;
+      *) echo "$kind" ;;
+    esac
+  done
+}
+
+# make_packages SUITE NAME TARGET: all its kinds, made in a directory NAME, into TARGET.
 make_packages() {
   local suite=$1 name=$2 target=$3 root='' folder
+  mapfile -t own_kinds < <(kinds_of "$suite")
   if [ -n "$in_clean_systems" ]; then
     clean_system "$suite"
     root=$work/$suite
@@ -83,19 +108,24 @@ make_packages() {
   folder=$work/sources/$name
   [ -z "$root" ] || folder=$root/sources/$name
   copy_sources "$folder"
-  say "making ${kinds[*]} for $suite"
+  # Debian packages of other machine types, too, are made on bookworm alone.
+  if [ "$suite" = bookworm ] && [ -e build/downloads ]; then
+    mkdir -p "$folder/build"
+    cp -r build/downloads "$folder/build/"
+  fi
+  say "making ${own_kinds[*]} for $suite"
   local command=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TZ=UTC
     "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH" "RESHARDFS_URL=${RESHARDFS_URL-}"
-    "RESHARDFS_REVISION=$RESHARDFS_REVISION")
+    "RESHARDFS_REVISION=$RESHARDFS_REVISION" "MACHINES=${machines[*]}")
   [ -z "${DEBEMAIL-}" ] || command+=("DEBEMAIL=$DEBEMAIL" "DEBFULLNAME=${DEBFULLNAME-The reshardfs authors}")
   if [ -n "$root" ]; then
     # What is mounted for it goes with its namespace.
     # shellcheck disable=SC2016  # for that shell
     unshare --mount --pid --fork --kill-child --propagation private sh -euc '
       mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; exec chroot "$0" "$@"' \
-      "$root" "${command[@]}" "/sources/$name/packaging/package/make.sh" "${kinds[@]}"
+      "$root" "${command[@]}" "/sources/$name/packaging/package/make.sh" "${own_kinds[@]}"
   else
-    "${command[@]}" "$folder/packaging/package/make.sh" "${kinds[@]}"
+    "${command[@]}" "$folder/packaging/package/make.sh" "${own_kinds[@]}"
   fi
   rm -rf "$target"
   mkdir -p "$(dirname "$target")"
@@ -129,6 +159,12 @@ RESHARDFS_REVISION=''
 in_clean_systems=''
 [ "${#suites[@]}" -eq 0 ] || in_clean_systems=yes
 [ -n "$in_clean_systems" ] || suites=("$here")
+for suite in "${suites[@]}"; do
+  [ -n "$(kinds_of "$suite")" ] || die "wheels and tarballs are made on bookworm, not on $suite: use --for bookworm"
+done
+if [[ " ${kinds[*]} " =~ \ (wheel|tarball)\  ]] || [ "${machines[*]}" != "$(uname -m)" ]; then
+  packaging/portable/fetch.sh "${machines[@]}"
+fi
 work=$out/work
 rm -rf "$work"
 mkdir -p "$work"
@@ -140,6 +176,8 @@ for suite in "${suites[@]}"; do
     compare "$out/$suite" "$work/second"
     rm -rf "$work/second"
     tests/packaging/install_packages.sh "$suite" "$out/$suite"
+    PYTHONPATH=tests/integration:tests/data:packaging /usr/bin/python3 -B tests/platforms/test_platforms.py \
+      --packages "$out/$suite"
   fi
   say "packages for $suite:"
   (cd "$out/$suite" && ls -l)

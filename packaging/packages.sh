@@ -19,18 +19,20 @@ BUILD_PACKAGES=(
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
-  mypy python3-fsspec python3-venv patchelf
+  mypy python3-fsspec python3-venv
   systemd systemd-container
   btrfs-progs fish iproute2 jq mandoc nftables openssh-sftp-server procps sshfs strace xfsprogs zsh
 )
 
 # Servers and clusters, whose tests are skipped where these are not installed: an object store, Slurm, MPI, a web
-# server, Prometheus; and what a chart for Kubernetes is rendered with. More than 1 GB, so only .ci/run installs them.
+# server, Prometheus; what a chart for Kubernetes is rendered with; and what makes other Debians. More than 1 GB, so only
+# .ci/run installs them.
 SERVER_PACKAGES=(
   ceph-mon ceph-osd python3-boto3 radosgw
   munge slurm-client slurmctld slurmd
   mpich openmpi-bin
   nginx-light openssl
+  debootstrap
   prometheus prometheus-node-exporter
   golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev
 )
@@ -98,6 +100,15 @@ debian_sources() {
   # shellcheck disable=SC2016  # apt replaces them
   apt-get indextargets --format "$1"' $(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
     LC_ALL=C sort -u | if [ -n "${2-}" ]; then sed -E "s/^(\S+ \S+ )[a-z]+/\\1$2/"; else cat; fi
+}
+
+# debian_architecture MACHINE: Debian's name of what 'uname -m' prints.
+debian_architecture() {
+  case $1 in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    *) die "there are no portable packages for $1: x86_64 or aarch64" ;;
+  esac
 }
 
 # As many jobs as there are cores, but no more than memory allows at 1.5 GB for a compiler.

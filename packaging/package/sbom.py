@@ -90,6 +90,15 @@ class Document:
         """A package of sources, which was compiled here."""
         return self._add(package.source, package.source_version, package, "source", digest)
 
+    def of_pypi(self, name: str, version: str) -> str:
+        place = identifier(f"Package-{name}")
+        self.packages[place] = {
+            "SPDXID": place, "name": name, "versionInfo": version, "downloadLocation": UNKNOWN, "filesAnalyzed": False,
+            "licenseConcluded": UNKNOWN, "licenseDeclared": debian_facts.LIBRARY_LICENCES[name], "copyrightText": UNKNOWN,
+            "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                              "referenceLocator": f"pkg:pypi/{name}@{version}"}]}
+        return place
+
     def relate(self, kind: str, to: str) -> None:
         """What the package does with another; kinds that end in _OF have the other one first."""
         self.relations.add((to, kind, self.main) if kind.endswith("_OF") else (self.main, kind, to))
@@ -113,10 +122,8 @@ class Document:
 
 def add_product(document: Document, build: Path, target: str) -> None:
     """What is inside, what it is linked with, and what loads it."""
-    listed = build.parent / "static/sources"
-    compiled = {}  # -dev package to the digest of its source
-    if listed.exists():
-        compiled = {line.split()[1]: line.split()[3].strip("-") for line in listed.read_text().splitlines()}
+    # -dev package to the digest of its source
+    compiled = {words[1]: words[3].strip("-") for words in build_facts.lines_of(build, "sources")}
     static = build_facts.linked_packages(build, target)
     for package in build_facts.contained(build, target):
         kind = "STATIC_LINK" if package.name in static else "CONTAINS"
@@ -124,6 +131,8 @@ def add_product(document: Document, build: Path, target: str) -> None:
             document.relate(kind, document.source(package, compiled[package.name]))
         else:
             document.relate(kind, document.binary(package))
+    for name, version, _ in build_facts.of_pypi(build, target):
+        document.relate("CONTAINS", document.of_pypi(name, version))
     places = build_facts.places(build / target)
     owners = debian_facts.owners(places[name] for name in build_facts.needed(build / target) if name in places)
     for package in debian_facts.packages(owners.values()):

@@ -20,7 +20,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import _core
+try:
+    from . import _core
+except ImportError:
+    from ._modules import missing
+    if problem := missing():
+        raise ImportError(problem) from None
+    raise
 
 _core.require_main_interpreter()
 

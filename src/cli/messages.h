@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/engine.h"
 #include "base/process/progress.h"
 
 namespace reshardfs {
@@ -25,6 +26,6 @@ void tell_error(ErrorKind kind, const std::string& text) noexcept;
 void tell_progress(const Progress::Values& values) noexcept;
 
 /// "usage", "bad input", "missing", "unsupported", "io", "changed" or "internal".
-const char* name_of(ErrorKind kind) noexcept;
+RESHARDFS_ENGINE const char* name_of(ErrorKind kind) noexcept;
 
 }  // namespace reshardfs

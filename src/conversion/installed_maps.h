@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/engine.h"
 #include "modelmap/model_map.h"
 
 namespace reshardfs {
@@ -15,7 +16,7 @@ std::filesystem::path installed_maps_directory();
 
 /// Sets the program whose directory counts, for a library in a program that is not reshardfs. Call
 /// this before any other function here.
-void set_program(const std::filesystem::path& path);
+RESHARDFS_ENGINE void set_program(const std::filesystem::path& path);
 
 struct InstalledMap {
   std::string name{};

@@ -22,7 +22,8 @@ FOREIGN = {
     "noop-layers": "MindSpeed-LLM",
     "create-namespace": "helm", "set": "helm", "namespace": "kubectl", "from-file": "kubectl", "dry-run": "kubectl",
     "filename": "kubectl", "ignore-daemonsets": "kubectl", "keep": "hand_over.py",
-    "check": "package.sh", "allow-downgrades": "apt", "for": "package.sh",
+    "check": "package.sh", "allow-downgrades": "apt", "for": "package.sh", "machine": "package.sh",
+    "find-links": "uvx",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
 }
 

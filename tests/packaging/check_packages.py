@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be checked of the packages without making them: the bill of materials of what was built has all
-that SPDX requires, the copyright file names whose code is in the products, a static build has a static
+that SPDX requires, the copyright file names whose code is in the products, portable packages have a static
 library for all that the products need, and the wheel's metadata is complete."""
 
 import email
@@ -100,12 +100,13 @@ def main():
     modules = sorted(str(path.relative_to(build)) for path in (build / "python/reshardfs").glob("_core*.so"))
     targets = ["bin/reshardfs", *modules]
     problems = [*bill_problems(root, build, targets)]
-    linked = re.findall(r"^link_static\((\S+) ", (root / "packaging/static.cmake").read_text(), re.M)
+    made = (root / "packaging/portable/parts.sh").read_text()
+    linked = set(re.findall(r"^(?:build_library \S+ (?:lib)?|compile_object |take_library \S+ )([\w-]+)", made, re.M))
     needed = {re.sub(r"\.so[.\d]*$", "", name) for target in targets for name in build_facts.needed(build / target)}
     needed = {re.sub(r"-[\d.]+$", "", name) for name in needed if not SYSTEM.fullmatch(name)}
     # The full one, of which the lite one is a part.
     for name in sorted(needed - {f"lib{name}" for name in linked} - {"libprotobuf"}):
-        problems.append(f"packaging/static.cmake: has no {name}, which the products need")
+        problems.append(f"packaging/portable/parts.sh: makes no {name}, which the products need")
     # The linker's names of the libraries belong to the packages that have the headers, too.
     libraries = [path for name in linked for path in Path("/usr/lib").glob(f"*/lib{name}.so")]
     contained = set(debian_facts.owners(libraries).values())

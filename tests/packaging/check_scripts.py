@@ -57,6 +57,7 @@ def configuring(root, script):
         for stub in programs.iterdir():
             stub.chmod(0o755)
         environment = {key: value for key, value in os.environ.items() if key != OPTION}
+        environment["RESHARDFS_PLATFORMS"] = ""  # it would fetch and compile
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         # It may fail later on, where it runs what was not built.
         prefix = ["--prefix", f"{folder}/prefix"] if script.endswith("install.sh") else []

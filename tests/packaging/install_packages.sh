@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages of a directory that package.sh has filled, each in a minimal Debian of its own, uses
-# and removes them: install_packages.sh SUITE DIRECTORY. As root; needs debootstrap and minutes, so it
-# is not one of the tests. 'package.sh --check' runs it.
+# Installs Debian packages and the image of a directory that package.sh has filled, each in a minimal Debian of its own,
+# uses and removes them: install_packages.sh SUITE DIRECTORY. As root; needs debootstrap and minutes, so it is not one
+# of the tests. 'package.sh --check' runs it, and tests/platforms for wheels and tarballs.
 set -euo pipefail
 packages=$(readlink -f "$2")
 cd "$(dirname "$(readlink -f "$0")")/../.."
@@ -73,16 +73,6 @@ use() {
     --src-strategy /tmp/sample/source/src_strategy.ckpt --dst-strategy /tmp/sample/source/dst_strategy.ckpt
 }
 
-# needs_glibc_alone FILE...
-needs_glibc_alone() {
-  local file others
-  for file in "$@"; do
-    others=$(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|ld-linux.*)\.so\.[0-9]+$' || true)
-    [ -z "$others" ] || die "${file##*/} needs $others"
-  done
-  say "needs glibc alone: ${*##*/}"
-}
-
 # nothing_left NAME: no file of the program is in the system, but in logs and lists of what was installed.
 nothing_left() {
   rm -rf "$work/$1"/packages "$work/$1"/tmp/* "$work/$1"/var/log/* "$work/$1"/var/cache/apt "$work/$1"/var/lib/apt
@@ -95,7 +85,7 @@ nothing_left() {
 check_deb() {
   local name
   new_system deb
-  cp "$packages"/*.deb "$work/deb/packages"
+  cp "$packages"/*_"$(dpkg --print-architecture)".deb "$work/deb/packages"
   # shellcheck disable=SC2016  # for that shell
   in_system deb sh -euc 'apt-get -q -y install --no-install-recommends -o APT::Sandbox::User=root /packages/*.deb' \
     >"$work/log" 2>&1 || { cat "$work/log" >&2; die "'apt-get install' failed (see above)"; }
@@ -120,47 +110,13 @@ check_services() {
     return
   fi
   new_system services
-  cp "$packages"/reshardfs_*.deb "$work/services/packages"
+  cp "$packages"/reshardfs_*_"$(dpkg --print-architecture)".deb "$work/services/packages"
   in_system services sh -euc '
     apt-get -q -y install --no-install-recommends -o APT::Sandbox::User=root systemd systemd-sysv dbus python3 \
       /packages/*.deb
     dpkg --purge reshardfs' >"$work/log" 2>&1 || { cat "$work/log" >&2; die "'apt-get install' failed (see above)"; }
   /usr/bin/python3 -B tests/packaging/check_upgrade.py --root . --system "$work/services" \
-    --package "$packages"/reshardfs_*.deb
-}
-
-check_wheel() {
-  new_system wheel
-  cp "$packages"/*.whl "$work/wheel/packages"
-  in_system wheel apt-get -q -y install --no-install-recommends python3-venv >"$work/log" 2>&1 ||
-    { cat "$work/log" >&2; die "'apt-get install' failed (see above)"; }
-  # shellcheck disable=SC2016  # for that shell
-  in_system wheel sh -euc '
-    for name in g++ fusermount3; do
-      if command -v "$name"; then echo "the system has $name already" >&2; exit 1; fi
-    done
-    if ls /usr/lib/*/libfuse3.so* 2>/dev/null; then exit 1; fi
-    python3 -m venv /tmp/venv
-    /tmp/venv/bin/pip --quiet install --no-index /packages/*.whl
-    /tmp/venv/bin/pip check'
-  needs_glibc_alone "$work"/wheel/tmp/venv/lib/python3*/site-packages/reshardfs/{_core*.so,bin/reshardfs}
-  use wheel /tmp/venv/bin/reshardfs
-  [ ! -e "$work/wheel/tmp/exported" ] || in_system wheel /tmp/venv/bin/python -c "$PYTHON_USES" /tmp/sample /tmp/exported
-  in_system wheel /tmp/venv/bin/pip --quiet uninstall -y reshardfs
-  local left
-  left=$(find "$work/wheel/tmp/venv" -name '*reshardfs*')
-  [ -z "$left" ] || die "wheel: left after removal: $left"
-  nothing_left wheel
-}
-
-check_tarball() {
-  new_system tarball
-  cp "$packages"/*.tar.gz "$work/tarball/packages"
-  in_system tarball sh -euc 'tar -C /opt -xzf /packages/*.tar.gz; mv /opt/reshardfs-* /opt/reshardfs'
-  needs_glibc_alone "$work/tarball/opt/reshardfs/bin/reshardfs"
-  use tarball /opt/reshardfs/bin/reshardfs
-  rm -r "$work/tarball/opt/reshardfs"
-  nothing_left tarball
+    --package "$packages"/reshardfs_*_"$(dpkg --print-architecture)".deb
 }
 
 # Its only layer, unpacked, as its user: what podman would run.
@@ -188,7 +144,7 @@ print(manifest["layers"][0]["digest"].replace(":", "/"))' "$work/image/layout")
 
 [ "$(id -u)" -eq 0 ] || die "this needs root"
 install_packages debootstrap systemd-container python3-numpy
-for kind in deb:deb whl:wheel tar.gz:tarball oci.tar:image; do
+for kind in deb:deb oci.tar:image; do
   ! compgen -G "$packages/*.${kind%%:*}" >/dev/null || "check_${kind##*:}"
 done
 ! compgen -G "$packages/reshardfs_*.deb" >/dev/null || check_services

@@ -7,6 +7,7 @@ import argparse
 import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 from mounted import SKIP, fuse_problem, parse_binary, run, scratch
-from python_sets import ROOT, options_of, small_set
+from python_sets import ROOT, class_context, options_of, small_set
 
 SECONDS = 300.0
 # Without NumPy, too.
@@ -40,7 +41,7 @@ class Wheel(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.directory = cls.enterClassContext(scratch())
+        cls.directory = class_context(cls, scratch())
         subprocess.run([sys.executable, str(ROOT / "packaging/bundle_wheel.py"), str(cls.build),
                         str(cls.directory)], check=True, timeout=SECONDS)
         (cls.wheel,) = cls.directory.glob("*.whl")
@@ -62,9 +63,14 @@ class Wheel(unittest.TestCase):
         return done.stdout
 
     def test_name_says_what_it_needs(self) -> None:
-        version = sys.version_info
-        self.assertRegex(self.wheel.name, rf"^reshardfs-\d+\.\d+\.\d+-cp{version[0]}{version[1]}-cp{version[0]}"
-                                          rf"{version[1]}-manylinux_2_\d+_\w+\.whl$")
+        self.assertRegex(self.wheel.name, rf"^reshardfs-\d+\.\d+\.\d+-py3-none-manylinux_2_28_{platform.machine()}\.whl$")
+
+    def test_refuses_a_newer_glibc_by_name(self) -> None:
+        check = [sys.executable, "-B", str(ROOT / "packaging/portable/check_symbols.py")]
+        subprocess.run([*check, *self.products()], check=True, timeout=SECONDS)
+        done = subprocess.run([*check, sys.executable], capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"(?m)^python\S* needs \w+ of glibc 2\.(29|[3-9]\d)$")
 
     def test_reads_without_numpy(self) -> None:
         with small_set() as made:
@@ -83,6 +89,18 @@ class Wheel(unittest.TestCase):
         code = "import reshardfs\ntry: reshardfs.open('/', map='mindformers-qwen')\nexcept reshardfs.Error as e: print(e)"
         self.assertIn("mindformers-qwen3", self.output("-c", code))
 
+    def test_says_which_pythons_it_is_for(self) -> None:
+        """A Python that is newer than the wheel finds the command, at least."""
+        other = self.directory / "other"
+        shutil.copytree(self.installed, other / "reshardfs")
+        for module in (other / "reshardfs").glob("_core.cpython-*"):
+            module.replace(module.with_name("_core.cpython-399-x.so"))
+        done = subprocess.run([str(self.python), "-c", f"import sys; sys.path.insert(0, {str(other)!r}); import reshardfs"],
+                              capture_output=True, text=True, env=self.environment, timeout=SECONDS, check=False)
+        self.assertEqual(done.stderr.splitlines()[-1],
+                         "ImportError: reshardfs has no module for cpython {}.{} here, but for 3.99: use one of these; the "
+                         "command needs no Python: {}/reshardfs/bin/reshardfs".format(*sys.version_info[:2], other))
+
     def test_mounts(self) -> None:
         if problem := fuse_problem():
             self.skipTest(problem)
@@ -91,16 +109,15 @@ class Wheel(unittest.TestCase):
                     "with reshardfs.mount(sys.argv[1], **json.loads(sys.argv[2])) as path: print(sorted(os.listdir(path)))")
             self.assertIn("'rank_0', 'rank_1'", self.output("-c", code, made.source, json.dumps(options_of(made))))
 
-    def test_libraries_are_inside(self) -> None:
-        """But for those of the compilers."""
-        (module,) = self.installed.glob("_core*.so")
-        for path in (module, self.installed / "bin/reshardfs", *(self.installed / "lib").iterdir()):
-            listed = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env=self.environment,
-                                    check=True, timeout=SECONDS).stdout
-            for name, place in re.findall(r"^\s*(\S+) => (\S+)", listed, re.M):
-                inside = place.startswith(str(self.installed))
-                self.assertTrue(inside or re.match(r"lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so", name),
-                                f"{path.name} needs {name} => {place}")
+    def products(self) -> list[Path]:
+        return [*self.installed.glob("_core*.so"), *self.installed.glob("lib/*.so"), self.installed / "bin/reshardfs"]
+
+    def test_needs_glibc_alone(self) -> None:
+        for path in self.products():
+            listed = subprocess.run(["readelf", "-d", "-W", str(path)], capture_output=True, text=True, check=True,
+                                    timeout=SECONDS).stdout
+            for name in re.findall(r"\(NEEDED\).*\[(.+)\]", listed):
+                self.assertRegex(name, r"^(lib(c|m|dl|pthread)\.so\.\d|ld-linux\S+|libreshardfs_engine\.so)$", path.name)
 
     def test_packs_the_same_twice(self) -> None:
         again = self.directory / "again"
@@ -113,17 +130,23 @@ class Wheel(unittest.TestCase):
         self.assertEqual(contents[0], contents[1])
         with zipfile.ZipFile(again / self.wheel.name) as archive:
             names = archive.namelist()
-        for licence in ("LICENSE", "protobuf.txt", "nlohmann-json3.txt", "pybind11.txt"):
+        for licence in ("LICENSE", "protobuf.txt", "nlohmann-json3.txt", "pybind11.txt", "openssl.txt"):
             self.assertTrue(any(name.endswith(f".dist-info/licenses/{licence}") for name in names), (licence, names))
 
-    def test_shows_one_symbol(self) -> None:
-        """No other module of the process takes one of the C++ library for its own."""
-        (module,) = self.installed.glob("_core*.so")
-        listed = subprocess.run(["objdump", "-T", str(module)], capture_output=True, text=True, check=True,
+    def shown(self, path: Path) -> set[tuple[str, str]]:
+        """Symbols that others can take: name and version."""
+        listed = subprocess.run(["readelf", "--dyn-syms", "-W", str(path)], capture_output=True, text=True, check=True,
                                 timeout=SECONDS).stdout
-        shown = [line.split()[-1] for line in listed.splitlines()
-                 if " g " in line and "*UND*" not in line and "*ABS*" not in line]
-        self.assertEqual(shown, ["PyInit__core"])
+        found = re.findall(r"(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+(\d+|ABS) ([^@\s]+)(?:@+(\S+))?", listed)
+        return {(name, version) for section, name, version in found if section != "ABS"}
+
+    def test_shows_what_modules_take(self) -> None:
+        """No other module of the process takes a symbol of the C++ library for its own."""
+        for module in self.installed.glob("_core*.so"):
+            self.assertEqual({name for name, _ in self.shown(module)}, {"PyInit__core"}, module.name)
+        engine = self.shown(self.installed / "lib/libreshardfs_engine.so")
+        self.assertIn("__cxa_begin_catch", {name for name, _ in engine})
+        self.assertEqual({version for _, version in engine}, {"RESHARDFS_ENGINE"})
 
 
 def main() -> None:
@@ -131,12 +154,16 @@ def main() -> None:
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
     args = parse_binary(parser)
-    missing = [name for name in ("patchelf", "objdump", "strip") if not shutil.which(name)]
+    missing = [name for name in ("readelf", "strip") if not shutil.which(name)]
     missing += [name for name in ("venv", "ensurepip") if not importlib.util.find_spec(name)]
     if missing:
         print(f"skipped: there is no {' and no '.join(missing)}")
         sys.exit(SKIP)
     Wheel.build = args.build.resolve()
+    version = "{}{}".format(*sys.version_info[:2])
+    if not list(Wheel.build.glob(f"portable/_core.cpython-{version}-*.so")):
+        print(f"skipped: {Wheel.build} has no portable module of this Python (see CONTRIBUTING.md)")
+        sys.exit(SKIP)
     unittest.main(argv=[sys.argv[0], "-v", *args.tests])
 
 

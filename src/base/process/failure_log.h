@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/engine.h"
 #include "base/process/log_event.h"
 
 namespace reshardfs {
@@ -37,8 +38,8 @@ class FailureLog {
   ~FailureLog() { tell_counts(); }
 
   /// @param fields makes the facts of this one; called only if it is reported now.
-  void add(const Failure& failure, const std::function<LogFields()>& fields = {},
-           Clock::time_point now = Clock::now()) noexcept;
+  RESHARDFS_ENGINE void add(const Failure& failure, const std::function<LogFields()>& fields = {},
+                            Clock::time_point now = Clock::now()) noexcept;
   /// Reports what has been counted since.
   void tell_counts() noexcept;
 

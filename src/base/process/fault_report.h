@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/engine.h"
 #include "base/process/log_event.h"
 
 namespace reshardfs {
@@ -12,7 +13,7 @@ namespace reshardfs {
 using FaultListener = void (*)(LogEvent event, const std::string& cause, const std::string& text);
 
 /// Call this before any thread reports; nullptr: no listener.
-void set_fault_listener(FaultListener listener) noexcept;
+RESHARDFS_ENGINE void set_fault_listener(FaultListener listener) noexcept;
 
 /// @param cause is the same for all faults that are worth one report.
 void report_fault(LogEvent event, const std::string& cause, const std::string& text) noexcept;

@@ -18,20 +18,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/engine.h"
+
 namespace reshardfs {
 
 /// While a thread has one, no other thread forks, has one, or makes a ProcessState. For moments
 /// only: never for the time of a read from a disk or a server. A thread may have several.
 class ForkLock {
  public:
-  ForkLock() noexcept;
+  RESHARDFS_ENGINE ForkLock() noexcept;
   ForkLock(const ForkLock&) = delete;
   ForkLock& operator=(const ForkLock&) = delete;
-  ~ForkLock();
+  RESHARDFS_ENGINE ~ForkLock();
 };
 
 /// Grows by one in the child of each fork: two values that differ are of two processes.
-std::uint64_t process_generation() noexcept;
+RESHARDFS_ENGINE std::uint64_t process_generation() noexcept;
 
 /// What the list holds.
 class ProcessStateEntry {
@@ -48,7 +50,7 @@ class ProcessStateEntry {
   using BeginAnew = void (*)(ProcessStateEntry& entry);
 
   /// @param name of a string literal.
-  ProcessStateEntry(const char* name, BeginAnew begin_anew) noexcept;
+  RESHARDFS_ENGINE ProcessStateEntry(const char* name, BeginAnew begin_anew) noexcept;
   ~ProcessStateEntry() = default;
 
  private:

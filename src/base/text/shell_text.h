@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "base/engine.h"
+
 namespace reshardfs {
 
 /// A word as a POSIX shell reads it back: as it stands where the shell takes nothing of it, else in
 /// quotes. Control characters and bytes that are not UTF-8 become octal escapes of $'...', which
 /// bash, zsh and ksh know: the text is safe to show and to paste.
-std::string shell_word(const std::string& word);
+RESHARDFS_ENGINE std::string shell_word(const std::string& word);
 
 /// The words with blanks between them.
 std::string shell_line(const std::vector<std::string>& words);

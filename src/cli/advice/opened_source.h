@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/engine.h"
 #include "cli/describe/describe_set.h"
 #include "cli/words/given.h"
 
@@ -18,11 +19,12 @@ class OpenedSource {
   /// @param named as the user names it.
   /// @param given has the options by which it is opened.
   /// @return nothing if it cannot be opened as a checkpoint.
-  static std::optional<OpenedSource> open(const std::string& named, const Given& given);
+  RESHARDFS_ENGINE static std::optional<OpenedSource> open(const std::string& named,
+                                                           const Given& given);
 
   /// What --src-strategy must be if the ranks hold slices: the only strategy near that fits, or
   /// sizes that the slices prove. Nothing if it needs none, or if none is known.
-  std::optional<std::string> known_layout() const;
+  RESHARDFS_ENGINE std::optional<std::string> known_layout() const;
   /// Whether a strategy lays out the whole checkpoint. False if the strategy cannot be read.
   bool is_laid_out_by(const std::filesystem::path& strategy) const;
   /// Whether a strategy is of no more ranks than have files. False if it cannot be read.

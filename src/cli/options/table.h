@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/engine.h"
 #include "cli/options/option.h"
 
 namespace reshardfs {
@@ -17,7 +18,7 @@ const std::vector<OptionGroup>& all_options();
 /// The program itself, where no command is named.
 const Command& program_command();
 /// reshardfs.open() of the Python module, which messages call "mount".
-const Command& python_command();
+RESHARDFS_ENGINE const Command& python_command();
 
 /// nullptr: there is none.
 const Command* find_command(std::string_view name);

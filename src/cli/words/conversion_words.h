@@ -3,6 +3,7 @@
 
 #include "reshardfs/conversion.h"
 
+#include "base/engine.h"
 #include "cli/words/given.h"
 
 namespace reshardfs {
@@ -11,6 +12,6 @@ namespace reshardfs {
 /// too: see apply_storage(). Paths are made absolute, so that they hold after a daemon has left the
 /// working directory.
 /// @throws Error kUsage, kMissing.
-ConversionOptions conversion_options(const Given& given);
+RESHARDFS_ENGINE ConversionOptions conversion_options(const Given& given);
 
 }  // namespace reshardfs

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/engine.h"
 #include "cli/options/option.h"
 #include "conversion/option_words.h"
 
@@ -70,7 +71,7 @@ class Given {
 
   bool has_argument(std::string_view name) const { return place_of(name) < arguments.size(); }
   /// By the name that the usage line has. Empty: not given.
-  std::string argument(std::string_view name) const;
+  RESHARDFS_ENGINE std::string argument(std::string_view name) const;
   /// Those of an argument that may be several.
   std::vector<std::string> arguments_of(std::string_view name) const;
 

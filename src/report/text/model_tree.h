@@ -10,6 +10,8 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "base/engine.h"
+
 namespace reshardfs {
 
 /// A parameter, or the slices of one that look alike.
@@ -42,7 +44,7 @@ struct TreeNode {
 /// the same names, types and shapes below them, become one: always where they are that number
 /// ("layers.0"), from three on where there is more ("expert_0"). Tensors of one name are one
 /// parameter. Time and memory grow with the parameters, whatever their names are like.
-TreeNode model_tree(std::span<const ModelTensor> tensors);
+RESHARDFS_ENGINE TreeNode model_tree(std::span<const ModelTensor> tensors);
 
 /// "{0..31}", "{0,2..5}"; of many ranges the first and the last.
 /// @param numbers ascending, at least one.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/engine.h"
 #include "report/text/model_tree.h"
 #include "report/text/terminal.h"
 
@@ -24,7 +25,7 @@ struct TreeStyle {
 /// size, and its share of the whole. What is not shown is counted in the last lines. Where columns
 /// are few, types have short names and labels are shortened; then the bar is left out, the
 /// elements, and types and shapes, in this order.
-std::string tree_text(const TreeNode& root, const TreeStyle& style);
+RESHARDFS_ENGINE std::string tree_text(const TreeNode& root, const TreeStyle& style);
 
 /// "8.03B", "124M", "950": three digits.
 std::string human_count(std::uint64_t count);

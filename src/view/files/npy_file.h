@@ -9,6 +9,7 @@
 
 #include "reshardfs/tensor.h"
 
+#include "base/engine.h"
 #include "plan/reading/foresight.h"
 #include "plan/target/target_table.h"
 #include "view/files/tensor_file.h"
@@ -56,6 +57,6 @@ class NpyFile final : public TensorFile {
 };
 
 /// "float32", "bfloat16", ...: as NumPy and its extensions spell it.
-std::string plain_dtype_name(DType dtype);
+RESHARDFS_ENGINE std::string plain_dtype_name(DType dtype);
 
 }  // namespace reshardfs
