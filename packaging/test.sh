@@ -3,7 +3,8 @@
 # Installs what the build and the tests need on Debian 12 or 13, builds build/release with the tests,
 # and runs them all. Ends with ctest's summary, and with its exit code. Arguments go to ctest: -L fast
 # With RESHARDFS_WERROR=ON in the environment, a warning of the compiler is an error; RESHARDFS_UNITY=ON
-# compiles many files at once, and RESHARDFS_PRECOMPILED_HEADERS=OFF each test with its own headers.
+# compiles many files at once, and RESHARDFS_PRECOMPILED_HEADERS=OFF each test with its own headers. With
+# RESHARDFS_PLATFORMS=1, the packages for all platforms are made and tested, too.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh
@@ -13,6 +14,16 @@ install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON \
   -DRESHARDFS_WERROR="${RESHARDFS_WERROR:-OFF}" -DRESHARDFS_UNITY="${RESHARDFS_UNITY:-OFF}" \
   -DRESHARDFS_PRECOMPILED_HEADERS="${RESHARDFS_PRECOMPILED_HEADERS:-ON}"
+
+# tests/platforms is skipped where these cannot be made.
+if [ -n "${RESHARDFS_PLATFORMS-}" ]; then
+  if packaging/portable/fetch.sh && packaging/portable/parts.sh; then
+    configure_release -DRESHARDFS_PORTABLE="$PWD/build/portable/$(uname -m)"
+    compile_release portable
+  else
+    say "packages for all platforms will not be tested (see above)"
+  fi
+fi
 
 problem=$(fuse_problem)
 [ -z "$problem" ] || say "tests that mount will be skipped: $problem"

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable packages in systems that have nothing else: the program of the tarball and the wheel, with that system's own
+Python, in Debian 11, 12 and 13; and the wheel with every Python of this machine. Prints a table of what was tried.
+
+    test_platforms.py --packages DIR [--suites bullseye,bookworm,trixie] [--modules]
+
+--packages: a folder with a wheel and a tarball, as package.sh makes them. With --build BUILD instead, they are made of
+its target `portable`. --modules: also runs the tests of the Python module with each Python; they install packages of PyPI.
+A wheel and a tarball of another machine type run with qemu-user, without mounts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mounted import SKIP, fuse_problem
+from platform_sets import make_sample
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build/userlands"
+SECONDS = 900.0
+MACHINES = ("x86_64", "aarch64")
+SUITES = {"bullseye": "Debian 11", "bookworm": "Debian 12", "trixie": "Debian 13"}
+# What the tests of the module take, of versions that Python 3.9 has, too.
+OF_TESTS = ("numpy", "ml_dtypes", "fsspec", "protobuf<5", "packaging")
+MODULE_TESTS = ("tensors", "errors", "options", "files", "staging", "commands", "frameworks", "memory")
+
+
+class Failed(Exception):
+    """A step; its text is what the step printed."""
+
+
+def run(*words: str | Path, **environment: str) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=SECONDS,
+                          env={**os.environ, **environment})
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, words))}: rc {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of the table."""
+
+    system: str
+    package: str
+    result: str
+
+
+class Packages:
+    """A wheel and a tarball of one machine type, those that are there; the tarball is unpacked."""
+
+    def __init__(self, folder: Path, machine: str, work: Path) -> None:
+        self.machine = machine
+        self.wheel = next(folder.glob(f"*_{machine}.whl"), None)
+        tarball = next(folder.glob(f"*-linux-{machine}.tar.gz"), None)
+        self.tree = work / tarball.name.removesuffix(".tar.gz") if tarball else None
+        if tarball:
+            run("tar", "-C", work, "-xzf", tarball)
+
+
+def packages_of_build(build: Path, folder: Path) -> None:
+    """As package.sh makes them."""
+    run(sys.executable, "-B", ROOT / "packaging/bundle_wheel.py", build, folder)
+    run("bash", ROOT / "packaging/package/tarball.sh", "0", build, platform.machine(), folder, SOURCE_DATE_EPOCH="1700000000")
+
+
+class Userland:
+    """A minimal Debian with Python, as its own release has it."""
+
+    def __init__(self, suite: str, root: Path) -> None:
+        self.root = root
+        kept = CACHE / f"{suite}.tar"
+        if not kept.exists():
+            CACHE.mkdir(parents=True, exist_ok=True)
+            made = root.with_name(f"{suite}.made")
+            run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", suite, made, mirror())
+            run("tar", "-C", made, "-cf", kept.with_suffix(".new"), "--exclude=./var/cache/apt", ".")
+            kept.with_suffix(".new").rename(kept)
+            shutil.rmtree(made)
+        root.mkdir()
+        run("tar", "-C", root, "-xf", kept)
+
+    def run(self, *words: str) -> str:
+        """With /proc, and with FUSE where there is."""
+        inside = 'mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; exec chroot "$0" "$@"'
+        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-euc", inside,
+                   self.root, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", *words)
+
+
+def mirror() -> str:
+    listed = run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian")
+    return listed.split()[0]
+
+
+def try_userland(suite: str, packages: Packages, work: Path, mode: str) -> Iterator[Row]:
+    system = Userland(suite, work / suite)
+    if packages.tree:
+        make_sample(system.root / "tmp/tarball")
+        shutil.copytree(packages.tree, system.root / "opt/reshardfs", symlinks=True)
+        system.run("/tmp/tarball/steps.sh", "/tmp/tarball", mode, "/opt/reshardfs/bin/reshardfs")
+        yield Row(SUITES[suite], "tarball", mode)
+    if packages.wheel:
+        make_sample(system.root / "tmp/wheel")
+        shutil.copy(packages.wheel, system.root / "tmp")
+        system.run("python3", "-m", "venv", "/tmp/venv")
+        system.run("/tmp/venv/bin/pip", "--quiet", "install", "--no-index", f"/tmp/{packages.wheel.name}")
+        system.run("/tmp/wheel/steps.sh", "/tmp/wheel", mode, "/tmp/venv/bin/reshardfs")
+        said = system.run("/tmp/venv/bin/python", "/tmp/wheel/python_steps.py", "/tmp/wheel")
+        system.run("/tmp/venv/bin/pip", "--quiet", "uninstall", "-y", "reshardfs")
+        if left := list((system.root / "tmp/venv").rglob("*reshardfs*")):
+            raise Failed(f"left after removal: {left}")
+        yield Row(SUITES[suite], f"wheel, {said.split(':')[0]}", mode)
+    shutil.rmtree(system.root)
+
+
+def pythons(wheel: Path) -> dict[str, Path]:
+    """Interpreters of this machine for which the wheel has a module."""
+    listed = run(sys.executable, "-B", ROOT / "packaging/portable/pythons.py", "--list")
+    found = dict(line.split(" ", 1) for line in listed.splitlines())
+    named = run(sys.executable, "-m", "zipfile", "-l", wheel)
+    return {version: Path(path) for version, path in found.items() if f"/_core.cpython-{version.replace('.', '')}-" in named}
+
+
+def try_python(version: str, python: Path, wheel: Path, work: Path, with_modules: bool) -> Iterator[Row]:
+    place = work / f"venv{version}"
+    run(python, "-m", "venv", place)
+    run(place / "bin/pip", "--quiet", "--disable-pip-version-check", "install", "--no-index", wheel)
+    folder = work / f"python{version}"
+    make_sample(folder)
+    run(folder / "steps.sh", folder, "files", place / "bin/reshardfs", PATH="/usr/bin:/bin")
+    run(place / "bin/python", folder / "python_steps.py", folder, PATH="/usr/bin:/bin")
+    yield Row("this machine", f"wheel, Python {version}", "files")
+    if not with_modules:
+        return
+    run(place / "bin/pip", "--quiet", "--disable-pip-version-check", "install", *OF_TESTS)
+    beside = ":".join(str(ROOT / name) for name in ("tests/integration", "tests/data", "packaging"))
+    (binary,) = place.glob("lib/python*/site-packages/reshardfs/bin/reshardfs")
+    for name in MODULE_TESTS:
+        run(place / "bin/python", "-B", ROOT / f"tests/python/test_python_{name}.py", "--binary", binary, PYTHONPATH=beside,
+            PATH=f"{binary.parent}:{os.environ['PATH']}")
+    yield Row("this machine", f"wheel, Python {version}", f"tests of the module: {', '.join(MODULE_TESTS)}")
+
+
+def try_with_qemu(packages: Packages, tree: Path, work: Path) -> Iterator[Row]:
+    emulator = f"qemu-{packages.machine}-static"
+    glibc = ROOT / f"build/portable/{packages.machine}/glibc"
+    if not shutil.which(emulator) or not glibc.exists():
+        print(f"skipped: {packages.machine}: needs {emulator}, and {glibc.relative_to(ROOT)} (packaging/portable/parts.sh)")
+        return
+    folder = work / "qemu"
+    make_sample(folder)
+    run(folder / "steps.sh", folder, "files", emulator, "-L", glibc, tree / "bin/reshardfs")
+    yield Row(f"{packages.machine}, qemu-user", "tarball, glibc 2.31", "files")
+
+
+def problems_of_machine() -> Iterator[str]:
+    if os.geteuid() != 0:
+        yield "systems of their own need root"
+    for tool in ("debootstrap", "unshare"):
+        if not shutil.which(tool):
+            yield f"there is no {tool}"
+
+
+def rows(given: argparse.Namespace, packages: Packages, work: Path) -> Iterator[Row]:
+    if not packages.wheel and not packages.tree:
+        return
+    if packages.machine != platform.machine():
+        if packages.tree:
+            yield from try_with_qemu(packages, packages.tree, work)
+        return
+    problem = fuse_problem()
+    if problem:
+        print(f"skipped: mounts: {problem}")
+    cannot = list(problems_of_machine())
+    for suite in given.suites.split(","):
+        if cannot:
+            print(f"skipped: {SUITES[suite]}: {'; '.join(cannot)}")
+        else:
+            yield from try_userland(suite, packages, work, "files" if problem else "mount")
+    if packages.wheel:
+        for version, python in pythons(packages.wheel).items():
+            yield from try_python(version, python, packages.wheel, work, given.modules)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--packages", type=Path)
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--suites", default=",".join(SUITES))
+    parser.add_argument("--modules", action="store_true")
+    given = parser.parse_args()
+    if given.build and not (given.build / "portable/bin/reshardfs").exists():
+        print(f"skipped: {given.build} has no portable products (see CONTRIBUTING.md)")
+        sys.exit(SKIP)
+    with tempfile.TemporaryDirectory(prefix="reshardfs-platforms-") as made:
+        work = Path(made)
+        folder = given.packages
+        if given.build:
+            folder = work / "packages"
+            packages_of_build(given.build.resolve(), folder)
+        try:
+            print("| system | package | tried |", "|---|---|---|", sep="\n", flush=True)
+            for machine in MACHINES:
+                for row in rows(given, Packages(folder.resolve(), machine, work), work):
+                    print(f"| {row.system} | {row.package} | {row.result} |", flush=True)
+        except Failed as failure:
+            raise SystemExit(f"FAILED: {failure}") from None
+
+
+main()
