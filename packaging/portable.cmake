@@ -108,7 +108,7 @@ foreach(python IN LISTS pythons)
   target_link_options(portable_module_${python} PRIVATE -nodefaultlibs
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/python/core/symbols.map)
   target_link_libraries(portable_module_${python} PRIVATE $<TARGET_FILE:portable_engine>
-    -lgcc_eh -lgcc -lm -lpthread -lc -lgcc)
+    -lgcc_eh -lgcc -lm -ldl -lpthread -lc -lgcc)
   add_dependencies(portable_module_${python} portable_engine)
   add_portable(portable_module_${python} .)
 endforeach()

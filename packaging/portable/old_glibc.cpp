@@ -68,11 +68,10 @@ int _dl_find_object(void* address, dl_find_object* result) {
   return dl_iterate_phdr(look, &search) == 1 ? 0 : -1;
 }
 
-// 2.30: a condition waits until a time of the steady clock. Where the clocks are set meanwhile, it
-// may wake early or late by as much; every caller asks its own condition and the steady clock
-// again.
-int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
-                           const timespec* until) {
+// Until a time of `clock`, by the clock of the day: if that is set meanwhile, early or late by as
+// much.
+static int wait_by_day(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                       const timespec* until) {
   constexpr long kSecond = 1'000'000'000;
   timespec now{};
   timespec at{};
@@ -88,6 +87,15 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
     ++at.tv_sec;
   }
   return pthread_cond_timedwait(condition, mutex, &at);
+}
+
+// 2.30, of std::condition_variable. Where glibc has it, that is what runs. Who wakes early asks
+// again.
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                           const timespec* until) {
+  static auto* const real =
+      reinterpret_cast<decltype(&wait_by_day)>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
+  return (real != nullptr ? real : &wait_by_day)(condition, mutex, clock, until);
 }
 
 // 2.32. Others are shown as a number.
