@@ -20,8 +20,8 @@ one, all of them.
                    that this runs on, with the packages that it has
   --machine TYPE,...
                    Wheels and tarballs for these machine types (x86_64,
-                   aarch64), cross-built where it is another one. Without it:
-                   for this machine's
+                   aarch64), and the Debian package 'reshardfs', cross-built
+                   where it is another one. Without it: for this machine's
   --check          Make each package a second time, in another directory, and
                    compare the bytes; then install and use each in a clean
                    system, which needs root
@@ -162,7 +162,8 @@ in_clean_systems=''
 for suite in "${suites[@]}"; do
   [ -n "$(kinds_of "$suite")" ] || die "wheels and tarballs are made on bookworm, not on $suite: use --for bookworm"
 done
-if [[ " ${kinds[*]} " =~ \ (wheel|tarball)\  ]] || [ "${machines[*]}" != "$(uname -m)" ]; then
+if [[ " ${suites[*]} " == *" bookworm "* ]] &&
+  { [[ " ${kinds[*]} " =~ \ (wheel|tarball)\  ]] || [ "${machines[*]}" != "$(uname -m)" ]; }; then
   packaging/portable/fetch.sh "${machines[@]}"
 fi
 work=$out/work

@@ -36,7 +36,8 @@ struct stat attributes(const Node& node, const MountOptions& options, std::uint6
   stat.st_ino = node.inode;
   stat.st_uid = options.uid;
   stat.st_gid = options.gid;
-  stat.st_blksize = node.file == nullptr ? VirtualFile::kUsualRead : node.file->advised_read();
+  stat.st_blksize = static_cast<blksize_t>(node.file == nullptr ? VirtualFile::kUsualRead
+                                                                : node.file->advised_read());
   stat.st_mtim = to_timespec(node.mtime_ns.value_or(options.mtime_ns));
   stat.st_atim = stat.st_mtim;
   stat.st_ctim = stat.st_mtim;
