@@ -19,6 +19,7 @@ from mounted import run, run_unittests, scratch  # noqa: E402
 GOLDEN = Path(__file__).resolve().parents[1] / "goldendcp"
 STAGES, EXPERTS = "mcore_buckets_stages", "mcore_buckets_experts"
 NORM = "decoder.final_layernorm.weight"
+EMBEDDING = "embedding.word_embeddings.weight"
 SIZES = ("vocab=60", "groups=2", "head_dim=8", "heads=4")
 
 
@@ -76,6 +77,20 @@ class BucketStates(unittest.TestCase):
         self.assertEqual(found.keys(), weights.keys())
         different = [name for name, array in weights.items() if not np.array_equal(found[name][1], array)]
         self.assertEqual(different, [NORM])
+
+    def test_verify_compares_all_of_them(self) -> None:
+        self.assertEqual(run("verify", GOLDEN / EXPERTS / "src").code, 0)
+        source = self.copy(EXPERTS)
+        _, array = read_safetensors(GOLDEN / EXPERTS / "expected.safetensors")[0][EMBEDDING]
+        middle = np.ascontiguousarray(array[8:16]).tobytes()  # of the first rank's 32 rows, away from both ends
+        for path in sorted(source.glob("iter_*/*.distcp")):
+            data = path.read_bytes()
+            if middle in data:
+                path.write_bytes(data.replace(middle, middle[:-1] + bytes([middle[-1] ^ 1])))
+        self.assertEqual(run("inspect", source).code, 0)
+        result = run("verify", source)
+        self.assertEqual(result.code, 1, result.stderr)
+        self.assertIn(f"'{EMBEDDING}': is not what the optimizer's state 'param' is, rounded", result.stderr)
 
     def test_a_missing_file_is_named(self) -> None:
         source = self.copy(STAGES)

@@ -2,10 +2,9 @@
 #include "checkpoint/dcp/bucket_space.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -24,6 +23,8 @@ namespace {
 constexpr std::int64_t kBucketAlignment = 64;
 /// That are compared at each end of a parameter.
 constexpr std::int64_t kComparedEnd = 128;
+/// That are compared at once.
+constexpr std::int64_t kComparedBlock = 1 << 16;
 constexpr std::string_view kMasterState = "param";
 /// One box of a bucket becomes 2n - 1 of a weight, which bounds what a small table can make of
 /// itself.
@@ -69,9 +70,14 @@ struct NamedState {
 
 class BucketNaming {
  public:
-  BucketNaming(DcpTable& table, const ReadItem& read) : table_(table), read_(read) {}
+  /// @param table without names, which it keeps.
+  BucketNaming(DcpTable table, ReadItem read) : table_(std::move(table)), read_(std::move(read)) {}
 
+  /// Finds the parameters. @return why that is not possible.
   std::optional<std::string> run();
+  /// Gives the table the states' names and shapes.
+  void name_states(DcpTable& out) const;
+  std::vector<Error> compare(const CopyQuestion& question);
 
  private:
   void collect();
@@ -85,13 +91,14 @@ class BucketNaming {
   bool read_flat(std::int64_t begin, std::span<std::byte> out);
   bool read_part(const BucketPart& part, std::int64_t first, std::span<std::byte> out);
   std::optional<std::string> gap() const;
-  void name_states();
+  void enter(const Bucket& bucket);
+  std::optional<std::int64_t> first_difference(const FoundPart& found, Progress& progress);
   void add_boxes(const FoundPart& found, const std::vector<BucketChunk>& chunks,
                  NamedState& out) const;
   std::vector<BucketChunk> chunks_of(std::size_t tensor) const;
 
-  DcpTable& table_;
-  const ReadItem& read_;
+  DcpTable table_;
+  ReadItem read_;
   std::vector<BucketBuffer> buffers_;
   std::vector<BucketPart> parts_;
   std::vector<bool> used_;
@@ -226,16 +233,22 @@ std::optional<std::size_t> BucketNaming::next_part(const BucketBuffer& buffer, s
   return chosen;
 }
 
+/// @param bucket with the state `param`.
+void BucketNaming::enter(const Bucket& bucket) {
+  const std::size_t param = bucket.states.at(std::string(kMasterState));
+  flat_ = &table_.tensors[param];
+  chunks_ = flat_->shape.size() == 1 ? chunks_of(param) : std::vector<BucketChunk>();
+}
+
 std::optional<std::string> BucketNaming::walk(const BucketBuffer& buffer, const Bucket& bucket) {
   const auto param = bucket.states.find(std::string(kMasterState));
   if (param == bucket.states.end()) return "there is no state 'param' to compare with the weights";
-  flat_ = &table_.tensors[param->second];
+  enter(bucket);
   for (const auto& [state, tensor] : bucket.states) {
     if (table_.tensors[tensor].shape != flat_->shape || flat_->shape.size() != 1) {
       return "its states have different lengths";
     }
   }
-  chunks_ = chunks_of(param->second);
   const std::int64_t length = flat_->shape.front();
   std::int64_t begin = 0;
   while (begin < length) {
@@ -293,36 +306,66 @@ void BucketNaming::add_boxes(const FoundPart& found, const std::vector<BucketChu
   }
 }
 
-void BucketNaming::name_states() {
+void BucketNaming::name_states(DcpTable& out) const {
   std::map<std::pair<std::string, std::size_t>, NamedState> named;  // by state and weight
   for (const FoundPart& found : found_) {
     const BucketPart& part = parts_[found.part];
     if (part.is_copy || part.is_second) continue;
     for (const auto& [state, tensor] : walked_[found.bucket]->states) {
-      NamedState& out = named[{state, part.tensor}];
-      out.dtype = table_.tensors[tensor].dtype;
-      add_boxes(found, chunks_of(tensor), out);
+      NamedState& boxes = named[{state, part.tensor}];
+      boxes.dtype = table_.tensors[tensor].dtype;
+      add_boxes(found, chunks_of(tensor), boxes);
     }
   }
-  std::vector<DcpTensor> tensors;
+  std::erase_if(out.tensors,
+                [](const DcpTensor& tensor) { return parse_bucket_name(tensor.name).has_value(); });
   for (auto& [key, state] : named) {
     const DcpTensor& weight = table_.tensors[key.second];
-    DcpTensor tensor{"optimizer.state." + key.first + "." + weight.name,
-                     state.dtype,
-                     weight.shape,
-                     table_.places.size(),
-                     state.places.size(),
-                     table_.bounds.size()};
+    out.tensors.push_back({"optimizer.state." + key.first + "." + weight.name, state.dtype,
+                           weight.shape, out.places.size(), state.places.size(),
+                           out.bounds.size()});
     for (std::size_t i = 0; i < state.places.size(); ++i) {
-      table_.runs.emplace(table_.places.size(), state.runs[i]);
-      table_.places.push_back(state.places[i]);
+      out.runs.emplace(out.places.size(), state.runs[i]);
+      out.places.push_back(state.places[i]);
     }
-    table_.bounds.insert(table_.bounds.end(), state.bounds.begin(), state.bounds.end());
-    tensors.push_back(std::move(tensor));
+    out.bounds.insert(out.bounds.end(), state.bounds.begin(), state.bounds.end());
   }
-  std::erase_if(table_.tensors,
-                [](const DcpTensor& tensor) { return parse_bucket_name(tensor.name).has_value(); });
-  std::move(tensors.begin(), tensors.end(), std::back_inserter(table_.tensors));
+}
+
+/// An element of the part; nothing if all are equal.
+std::optional<std::int64_t> BucketNaming::first_difference(const FoundPart& found,
+                                                           Progress& progress) {
+  const BucketPart& part = parts_[found.part];
+  const std::int64_t width =
+      element_size(flat_->dtype) + element_size(table_.tensors[part.tensor].dtype);
+  for (std::int64_t at = 0; at < part.elements; at += kComparedBlock) {
+    const std::int64_t count = std::min(kComparedBlock, part.elements - at);
+    const bool is_same = is_equal(part, at, found.begin + at, count);
+    progress.add_bytes(static_cast<std::uint64_t>(count * width));
+    if (!is_same) return at;
+  }
+  return std::nullopt;
+}
+
+std::vector<Error> BucketNaming::compare(const CopyQuestion& question) {
+  std::vector<Error> errors;
+  std::set<std::size_t> different;
+  for (const FoundPart& found : found_) {
+    const std::size_t tensor = parts_[found.part].tensor;
+    const std::string& name = table_.tensors[tensor].name;
+    if ((question.takes && !question.takes(name)) || different.contains(tensor)) continue;
+    enter(*walked_[found.bucket]);
+    question.progress.expect_bytes(static_cast<std::uint64_t>(
+        parts_[found.part].elements *
+        (element_size(flat_->dtype) + element_size(table_.tensors[tensor].dtype))));
+    if (!first_difference(found, question.progress)) continue;
+    different.insert(tensor);
+    errors.push_back(Error(ErrorKind::kBadInput,
+                           "is not what the optimizer's state '" + std::string(kMasterState) +
+                               "' is, rounded: they are not of one save, or one is damaged")
+                         .for_parameter(name));
+  }
+  return errors;
 }
 
 std::optional<std::string> BucketNaming::run() {
@@ -350,7 +393,6 @@ std::optional<std::string> BucketNaming::run() {
     }
   }
   if (const auto name = gap()) return "only some ranks have states of '" + printable(*name) + "'";
-  name_states();
   return std::nullopt;
 }
 
@@ -362,8 +404,12 @@ bool has_buckets(const DcpTable& table) {
   });
 }
 
-std::optional<std::string> name_buckets(DcpTable& table, const ReadItem& read) {
-  return BucketNaming(table, read).run();
+std::optional<std::string> name_buckets(DcpTable& table, ReadItem read, CompareCopies& compare) {
+  const auto naming = std::make_shared<BucketNaming>(table, std::move(read));
+  if (auto problem = naming->run()) return problem;
+  naming->name_states(table);
+  compare = [naming](const CopyQuestion& question) { return naming->compare(question); };
+  return std::nullopt;
 }
 
 }  // namespace reshardfs

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "checkpoint/second_copies.h"
 #include "format/torch/dcp_table.h"
 
 namespace reshardfs {
@@ -32,7 +33,8 @@ bool has_buckets(const DcpTable& table);
 
 /// Replaces them by states with the names and shapes of their weights, optimizer.state.exp_avg.NAME
 /// and so on, as the forms have them that know the model.
+/// @param compare is set to what compares all of `param` with the weights.
 /// @return why that is not possible; then nothing has changed.
-std::optional<std::string> name_buckets(DcpTable& table, const ReadItem& read);
+std::optional<std::string> name_buckets(DcpTable& table, ReadItem read, CompareCopies& compare);
 
 }  // namespace reshardfs

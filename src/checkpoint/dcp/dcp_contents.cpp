@@ -95,7 +95,7 @@ class ContentsReader {
   std::string identity_of(const std::string& file) const;
   void join_files(DcpTable& table) const;
   std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
-  std::vector<std::string> name_states(DcpTable& table) const;
+  void name_states(DcpTable& table, Discovery& out) const;
   void take_tensors(DcpTable& table);
   void record_files_of_objects(const DcpTable& table) const;
   std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
@@ -165,42 +165,68 @@ std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& t
   return {};
 }
 
-/// Reads some elements of each weight and of its state. @return warnings.
-std::vector<std::string> ContentsReader::name_states(DcpTable& table) const {
-  if (table.by_name || !has_buckets(table)) return {};
-  std::unordered_map<std::uint32_t, ByteSourcePtr> files;
-  std::unordered_map<std::size_t, TorchTensor> items;
-  const auto read = [&](std::size_t box, const DcpTensor& tensor, std::int64_t elements,
-                        std::int64_t first, std::span<std::byte> out) {
-    const DcpPlace place = table.places[box];
+/// Items of a table, which it keeps open.
+class ItemReader {
+ public:
+  /// @param problems of each file.
+  ItemReader(std::filesystem::path directory, SourceTreePtr tree, const DcpTable& table,
+             std::vector<std::string> problems)
+      : directory_(std::move(directory)),
+        tree_(std::move(tree)),
+        names_(table.files),
+        places_(table.places),
+        problems_(std::move(problems)) {}
+
+  /// See ReadItem.
+  bool read(std::size_t box, const DcpTensor& tensor, std::int64_t elements, std::int64_t first,
+            std::span<std::byte> out) {
+    const DcpPlace& place = places_[box];
     if (!problems_[place.file].empty()) return false;
     try {
-      ByteSourcePtr& file = files[place.file];
-      if (file == nullptr) file = open_file(directory_ / table.files[place.file], tree_);
-      const auto known = items.find(box);
-      const TorchTensor& item =
-          known != items.end()
-              ? known->second
-              : items.emplace(box, read_torch_tensor(*file, place.item)).first->second;
-      if (item.dtype != tensor.dtype || element_count(item.shape) != elements ||
-          !is_contiguous(item)) {
-        return false;
+      ByteSourcePtr& file = files_[place.file];
+      if (file == nullptr) file = open_file(directory_ / names_[place.file], tree_);
+      auto item = items_.find(box);
+      if (item == items_.end()) {
+        item = items_.emplace(box, read_torch_tensor(*file, place.item)).first;
       }
-      const auto offset = static_cast<std::uint64_t>(first * element_size(item.dtype));
-      file->read_at(contiguous_range(item).offset() + offset, out);
+      const TorchTensor& found = item->second;
+      const bool is_expected = found.dtype == tensor.dtype && is_contiguous(found) &&
+                               element_count(found.shape) == elements;
+      if (!is_expected) return false;
+      const auto offset = static_cast<std::uint64_t>(first * element_size(found.dtype));
+      file->read_at(contiguous_range(found).offset() + offset, out);
       return true;
     } catch (const Error&) {
       return false;  // whoever reads the tensor is told
     }
+  }
+
+ private:
+  std::filesystem::path directory_;
+  SourceTreePtr tree_;
+  std::vector<std::string> names_;
+  std::vector<DcpPlace> places_;
+  std::vector<std::string> problems_;
+  std::unordered_map<std::uint32_t, ByteSourcePtr> files_;
+  std::unordered_map<std::size_t, TorchTensor> items_;
+};
+
+/// Reads some elements of each weight and of its state.
+void ContentsReader::name_states(DcpTable& table, Discovery& out) const {
+  if (table.by_name || !has_buckets(table)) return;
+  const auto reader = std::make_shared<ItemReader>(directory_, tree_, table, problems_);
+  const ReadItem read = [reader](std::size_t box, const DcpTensor& tensor, std::int64_t elements,
+                                 std::int64_t first, std::span<std::byte> bytes) {
+    return reader->read(box, tensor, elements, first, bytes);
   };
-  const auto problem = name_buckets(table, read);
-  if (!problem) return {};
-  return {
+  const auto problem = name_buckets(table, read, out.compare_copies);
+  if (!problem) return;
+  out.warnings.push_back(
       "states of the optimizer lie in buckets, without names, and no map can carry them: their "
       "order is not proven (" +
       *problem +
       "); Megatron-Core saves them with names by --dist-ckpt-optim-fully-reshardable, and "
-      "--weights-only leaves them out"};
+      "--weights-only leaves them out");
 }
 
 void ContentsReader::take_tensors(DcpTable& table) {
@@ -284,7 +310,7 @@ Discovery ContentsReader::read(DcpTable table) {
   for (const std::string& file : table.files) problems_.push_back(problem_of(file));
   join_files(table);
   Discovery out;
-  out.warnings = name_states(table);
+  name_states(table, out);
   take_tensors(table);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < contents_.size(); ++i) {
