@@ -90,7 +90,7 @@ class BucketStates(unittest.TestCase):
         self.assertEqual(run("inspect", source).code, 0)
         result = run("verify", source)
         self.assertEqual(result.code, 1, result.stderr)
-        self.assertIn(f"'{EMBEDDING}': is not what the optimizer's state 'param' is, rounded", result.stderr)
+        self.assertIn(f"'{EMBEDDING}': is not what the optimizer's state 'param' is, rounded", result.stdout)
 
     def test_a_missing_file_is_named(self) -> None:
         source = self.copy(STAGES)
