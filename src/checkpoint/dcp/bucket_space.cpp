@@ -39,8 +39,6 @@ struct Bucket {
 struct BucketBuffer {
   std::string chain{};
   std::int64_t group = 0;
-  std::int64_t number = 0;
-  std::string types{};
   std::map<std::int64_t, Bucket> buckets{};
 };
 
@@ -118,8 +116,6 @@ void BucketNaming::collect() {
     BucketBuffer& buffer = buffers[{name->chain, {-name->buffer, -name->group}}][name->types];
     buffer.chain = name->chain;
     buffer.group = name->group;
-    buffer.number = name->buffer;
-    buffer.types = name->types;
     buffer.buckets[name->bucket].states[name->state] = i;
   }
   for (auto& [key, by_types] : buffers) {
