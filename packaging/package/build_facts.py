@@ -12,7 +12,7 @@ from pathlib import Path
 import debian_facts
 
 # They come with every compiler. What of libstdc++ is in a product is named by libraries().
-OF_COMPILER = re.compile(r"linux-libc-dev|libc6-dev|lib(gcc|stdc\+\+)-\d+-dev|libpython3[\w.]*-dev")
+OF_COMPILER = re.compile(r"(linux-libc-dev|libc6-dev|lib(gcc|stdc\+\+)-\d+-dev)(-\w+-cross)?|libpython3[\w.]*-dev")
 # Their headers declare, and leave nothing in a product.
 ONLY_DECLARE = {"libcurl4-openssl-dev", "libexpat1-dev", "libfuse3-dev", "libssl-dev", "libutf8proc-dev", "zlib1g-dev"}
 
@@ -42,7 +42,7 @@ def archives(build: Path, target: str) -> list[Path]:
     found = [Path(name) for name in inputs(build, target) if name.startswith("/") and name.endswith(".a")]
     # Those that glibc has for programs from before it was one library have nothing in them.
     found = [path for path in found if not path.is_relative_to(build) and path.stat().st_size > len("!<arch>\n")]
-    if found:  # portable.cmake then has the compiler's, too
+    if found:  # portable.cmake then has the compiler's, too; that for another machine type is of the same sources
         found.append(Path(printed("g++", "-print-file-name=libstdc++.a").strip()).resolve())
     return found
 
