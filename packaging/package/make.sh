@@ -91,7 +91,7 @@ needed=("${BUILD_PACKAGES[@]}" dpkg-dev file)
 if wants_portable; then
   needed+=(binutils)
   for machine in "${machines[@]}"; do
-    needed+=("g++-${machine//_/-}-linux-gnu")
+    [ "$machine" = "$(uname -m)" ] || needed+=("g++-${machine//_/-}-linux-gnu")
   done
 fi
 ! wants image || needed+=(mmdebstrap)
