@@ -255,7 +255,7 @@ NOT_RUN = [
     ("^torchrun", "it needs Megatron-Core, and GPUs", Commands.is_megatron),
     ("^cmake --build", "the tests are built already", None),
     ("^cmake --install", CHANGES_MACHINE, None),
-    ("^apt-get install|^python3 -m venv|/pip install|^tar -C /opt|^ln -s|^podman load",
+    ("^apt-get install|^python3 -m venv|/pip install|^pip install|^uvx |^tar -C /opt|^ln -s|^podman load",
      "it changes the machine; tests/packaging/install_packages.sh does it elsewhere", None),
     ("^xargs rm", CHANGES_MACHINE, None),
     ("^AWS_SHARED_CREDENTIALS_FILE=", "it needs a server; the test 'doctor' has one", None),
