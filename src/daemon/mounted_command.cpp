@@ -3,26 +3,27 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
+#include <optional>
 
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
+#include "base/posix/descriptor_message.h"
 #include "base/posix/mount_table.h"
 #include "base/posix/poll_until.h"
+#include "daemon/process/caller.h"
 #include "daemon/process/log.h"
 #include "fuse/mounting/own_namespaces.h"
 #include "fuse/mounting/unmount.h"
@@ -32,7 +33,7 @@ namespace {
 
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
-/// What is handed on; a terminal sends the others to the command itself.
+/// Those that reach the command, or stop a mount that is not ready.
 constexpr std::array kHandedOn{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
@@ -58,15 +59,13 @@ class ReadySocket {
   int file() const noexcept { return socket_.get(); }
   const std::string& name() const noexcept { return name_; }
   /// Takes what has come. @return whether the mount is ready.
-  bool has_come() noexcept {
+  bool has_come() {
+    constexpr std::size_t kMostBytes = 4096;
     bool ready = false;
-    std::array<char, 4096> text{};
-    for (;;) {
-      const ssize_t count = ::recv(socket_.get(), text.data(), text.size(), 0);
-      if (count < 0) return ready;
-      const std::string_view words(text.data(), static_cast<std::size_t>(count));
-      ready = ready || words.starts_with("READY=1");
+    while (const auto message = receive_message(socket_.get(), kMostBytes)) {
+      ready = ready || message->text.starts_with("READY=1");
     }
+    return ready;
   }
 
  private:
@@ -91,15 +90,18 @@ class Signals {
 
   int file() const noexcept { return file_.get(); }
   const sigset_t& before() const noexcept { return before_; }
-  /// The next one that somebody has sent; 0: there is none.
-  int next() noexcept {
+  struct Signal {
+    int number = 0;
+    bool is_of_terminal = false;  ///< which sends it to each process in its foreground
+  };
+  /// The next one; nothing if none has come.
+  std::optional<Signal> next() noexcept {
     signalfd_siginfo info{};
     while (::read(file_.get(), &info, sizeof(info)) == sizeof(info)) {
-      const auto signal = static_cast<int>(info.ssi_signo);
-      // What a terminal sends, each process in its foreground gets.
-      if (signal != SIGCHLD && info.ssi_code <= 0) return signal;
+      const auto number = static_cast<int>(info.ssi_signo);
+      if (number != SIGCHLD) return Signal{number, info.ssi_code > 0};
     }
-    return 0;
+    return std::nullopt;
   }
 
  private:
@@ -141,12 +143,6 @@ class Job {
   }
 
  private:
-  /// In a child: it ends with its parent.
-  void end_with_parent(int signal) const noexcept {
-    ::prctl(PR_SET_PDEATHSIG, signal);
-    if (::getppid() != self_) ::_exit(kCannotRun);
-  }
-
   void start_mount() {
     const std::vector<char*> words = pointers(mount_words_);
     const std::string ready = "NOTIFY_SOCKET=" + ready_.name();
@@ -160,26 +156,33 @@ class Job {
     if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
     std::string variable = ready;
     ::putenv(variable.data());
-    end_with_parent(SIGTERM);
+    end_with(self_);
     ::execv("/proc/self/exe", words.data());
     ::_exit(kCannotRun);
   }
 
-  /// In the order of things: the mount's end, then its readiness, which it may have told before.
+  /// @return false if it has ended, or was stopped: then it has ended, too.
   bool wait_until_ready() {
-    std::array<pollfd, 2> files{{{ready_.file(), POLLIN, 0}, {signals_.file(), POLLIN, 0}}};
-    for (;;) {
-      poll_until(files, kForever);
-      while (const int signal = signals_.next()) {
-        stop_ = signal;
-        if (signal != SIGCONT && signal != SIGWINCH) ::kill(mount_, SIGTERM);
+    while (mount_ > 0) {
+      wait();
+      while (const auto signal = signals_.next()) {
+        if (signal->number != SIGCONT && signal->number != SIGWINCH) stop_mount(signal->number);
       }
-      if (ready_.has_come()) return true;
+      if (ready_.has_come() && stop_ == 0) return true;
       take_ended();
-      if (mount_ > 0) continue;
-      if (stop_ != 0) mount_code_ = 128 + stop_;
-      return false;
     }
+    if (stop_ != 0) mount_code_ = 128 + stop_;
+    return false;
+  }
+
+  void stop_mount(int signal) {
+    stop_ = signal;
+    if (mount_ > 0) ::kill(mount_, kCallerGoneSignal);
+  }
+
+  void wait() {
+    std::array<pollfd, 2> files{{{ready_.file(), POLLIN, 0}, {signals_.file(), POLLIN, 0}}};
+    poll_until(files, kForever);
   }
 
   void start_command() {
@@ -195,7 +198,7 @@ class Job {
         ::_exit(kCannotRun);
       }
     }
-    end_with_parent(SIGKILL);
+    end_with(self_, SIGKILL);
     ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
     ::execvp(words.front(), words.data());
     const int error = errno;
@@ -204,14 +207,13 @@ class Job {
   }
 
   void wait_for_command() {
-    std::array<pollfd, 2> files{{{signals_.file(), POLLIN, 0}, {ready_.file(), POLLIN, 0}}};
     while (command_ > 0) {
-      poll_until(files, kForever);
-      while (const int signal = signals_.next()) ::kill(command_, signal);
+      wait();
+      while (const auto signal = signals_.next()) {
+        if (!signal->is_of_terminal) ::kill(command_, signal->number);
+      }
       ready_.has_come();
-      const bool was_there = mount_ > 0;
       take_ended();
-      if (was_there && mount_ <= 0) tell_of_mount();
     }
   }
 
@@ -231,21 +233,25 @@ class Job {
     }
   }
 
-  static void tell_of_mount() { complain("the mount has ended before the command"); }
-
+  /// A process that was killed leaves the mount, and one that has handed it over leaves it served.
   void end_mount() {
-    if (mount_ > 0) {
-      ::kill(mount_, SIGTERM);
-      int status = 0;
-      while (::waitpid(mount_, &status, 0) < 0 && errno == EINTR) {
-      }
-      // Threads that end late hide until now that it was killed before.
-      if (code_of(status) != 0) tell_of_mount();
+    const bool was_there = mount_ > 0;
+    stop_mount(SIGTERM);
+    while (mount_ > 0) {
+      wait();
+      // Whoever waits for it may end it at once.
+      while (const auto signal = signals_.next()) stop_mount(signal->number);
+      ready_.has_come();
+      take_ended();
     }
-    // It has not unmounted if it was killed.
     try {
       const auto left = find_mount(mountpoint_);
-      if (left && is_reshardfs(*left)) unmount(mountpoint_);
+      const bool is_left = left && is_reshardfs(*left);
+      // Threads that end late hide until now that it was killed before.
+      if (mount_code_ != 0 || (!was_there && !is_left)) {
+        complain("the mount has ended before the command");
+      }
+      if (is_left) unmount(mountpoint_);
     } catch (const Error& error) {
       complain(error.what());
     }

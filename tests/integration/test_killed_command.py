@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +80,30 @@ class KilledCommand(unittest.TestCase):
             for options in ([], ["--supervise"]):
                 with self.subTest(signal=number, options=options):
                     self.check([Settings.binary, "mount", *options], number)
+
+    def test_of_run(self) -> None:
+        """Its command does not begin. Ctrl-C counts, too, which no command is there yet to get."""
+        ignoring = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh"]
+        for words, number in (([], signal.SIGKILL), ([], signal.SIGTERM), (ignoring, signal.SIGKILL), ([], None)):
+            with self.subTest(words=words, signal=number), self.stalled() as (source, mountpoint):
+                begun = mountpoint.parent / "begun"
+                ours, terminal = os.openpty()
+                command = subprocess.Popen(
+                    [*words, str(Settings.binary), "run", str(source.path / "m.ckpt"), str(mountpoint), "--", "touch",
+                     str(begun)], stdin=terminal, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                os.close(terminal)
+                with command:
+                    self.assertTrue(wait_until(lambda: source.stalled() > 0, SECONDS), "nothing reads the source")
+                    if number is None:
+                        os.write(ours, b"\x03")
+                    else:
+                        command.send_signal(number)
+                    ended = 128 + (number or signal.SIGINT)
+                    self.assertEqual(command.wait(SECONDS), -number if number == signal.SIGKILL else ended)
+                os.close(ours)
+                self.assert_nothing_comes(source, mountpoint)
+                self.assertFalse(begun.exists())
 
     def test_of_the_helper_of_mount(self) -> None:
         with scratch() as directory:

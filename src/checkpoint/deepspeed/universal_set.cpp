@@ -130,9 +130,9 @@ class UniversalReader {
     Discovery out = JoinedTensors::finish(std::move(joined), copies);
     judge_copies(take_copies(std::move(copies), out), out);
     statement.state(out.completeness);
-    FilesWithPaths files;
+    SavedNames files;
     for (const ZeroModelFile& model : statement.files()) {
-      files.emplace_back(directory_ / model.name, model.file);
+      files.emplace_back(directory_ / model.name, model.states.folder);
     }
     state_saved_names(files, out.completeness);
     if (statement.has_module()) note_refused(statement.files().front(), out);

@@ -10,6 +10,7 @@
 
 #include "base/text/text.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_layers.h"
 #include "checkpoint/deepspeed/zero_part.h"
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/torch/archive_folder.h"
@@ -88,11 +89,10 @@ void require_files(const fs::path& directory, const ZeroExperts& files,
       .hint(kBringAll);
 }
 
-void add(DictTensors tensors, const ByteSourcePtr& file, JoinedTensors& out,
-         std::vector<std::string>& refused) {
+void add(DictTensors tensors, const ByteSourcePtr& file, JoinedTensors& out, LeftOfFiles& left) {
   const std::size_t number = out.add_file(file);
   for (const TorchTensor& tensor : tensors.tensors) out.add_whole(tensor, number);
-  for (const RefusedTensor& tensor : tensors.refused) refused.push_back(tensor.name);
+  for (const RefusedTensor& tensor : tensors.refused) left.refused.push_back(tensor.name);
 }
 
 }  // namespace
@@ -111,13 +111,13 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   require_files(directory, step.experts, read.experts);
   std::vector<JoinedTensors> joined;
   JoinedTensors& out = joined.emplace_back(model_path);
-  std::vector<std::string> refused;
-  FilesWithPaths files{{model_path, model}};
-  add(std::move(read.tensors), model, out, refused);
+  LeftOfFiles left;
+  left.files.emplace_back(model_path, read.tensors.folder);
+  add(std::move(read.tensors), model, out, left);
   for (const auto& [place, name] : step.experts) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    files.emplace_back(directory / name, file);
     DictTensors tensors = read_archive(*file, read_module_file);
+    left.files.emplace_back(directory / name, tensors.folder);
     const std::string own = ".deepspeed_experts." + std::to_string(place.second) + ".";
     for (const TorchTensor& tensor : tensors.tensors) {
       if (tensor.name.find(own) != std::string::npos && !out.has(tensor.name)) continue;
@@ -126,22 +126,18 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
           .for_parameter(tensor.name)
           .hint(kBringAll);
     }
-    add(std::move(tensors), file, out, refused);
+    add(std::move(tensors), file, out, left);
   }
   std::vector<ModuleCopies> none;
   Discovery found = JoinedTensors::finish(std::move(joined), none);
   found.completeness.grounds.push_back("num_experts in " +
                                        printable(model_path.filename().string()));
   found.completeness.counted = true;
-  state_saved_names(files, found.completeness);
   found.completeness.doubts.push_back("files of experts do not state of which save they are");
   found.warnings.push_back(
       "left out: the float32 of the weights and the optimizer's states, which are cut by expert "
       "parallelism");
-  if (!refused.empty()) {
-    found.warnings.push_back("left out, because their types cannot be shown: " +
-                             name_list(refused));
-  }
+  state_left(left, found);
   return found;
 }
 

@@ -124,6 +124,15 @@ void require_one_zero_save(const std::vector<ZeroFile>& files) {
   for (const ZeroFile& file : files) save.add(file.name, file.facts);
 }
 
+void require_one_zero_save(const std::filesystem::path& directory,
+                           const std::vector<ZeroFile>& files) {
+  try {
+    require_one_zero_save(files);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message()).in_file(directory.string()).hint(kBringAll);
+  }
+}
+
 void require_steps(const ZeroSteps& steps, const std::string& name,
                    const std::optional<std::int64_t>& model_steps) {
   if (steps.empty() || !model_steps) return;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,6 +62,9 @@ struct ZeroFile {
 
 /// @throws Error kBadInput, without the directory, if the files contradict each other.
 void require_one_zero_save(const std::vector<ZeroFile>& files);
+/// The same, with the directory and what to do.
+void require_one_zero_save(const std::filesystem::path& directory,
+                           const std::vector<ZeroFile>& files);
 
 /// @param steps of a file of optim_states, named `name`.
 /// @param model_steps what a file of model_states states as global_steps.

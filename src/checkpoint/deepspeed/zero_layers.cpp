@@ -6,15 +6,28 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
 #include "checkpoint/deepspeed/zero_states.h"
 #include "checkpoint/torch/archive_folder.h"
 #include "storage/inputs.h"
 
 namespace reshardfs {
 
+void state_left(const LeftOfFiles& left, Discovery& out) {
+  state_saved_names(left.files, out.completeness);
+  if (!left.unnamed.empty()) {
+    out.warnings.push_back("left out, because no file states their names in the model: " +
+                           name_list(left.unnamed));
+  }
+  if (!left.refused.empty()) {
+    out.warnings.push_back("left out, because their types cannot be shown: " +
+                           name_list(left.refused));
+  }
+}
+
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
-                 std::vector<JoinedTensors>& stages, LeftOfLayers& left) {
+                 std::vector<JoinedTensors>& stages, LeftOfFiles& left) {
   const auto stage_of = [&](const std::string& name) {
     return std::find_if(stages.begin(), stages.end(),
                         [&](const JoinedTensors& stage) { return stage.has(name); });
@@ -24,8 +37,8 @@ void take_layers(const std::filesystem::path& directory,
   });
   for (const auto& [number, name] : layers) {
     const ByteSourcePtr file = open_file(directory / name, tree);
-    left.files.emplace_back(directory / name, file);
     DictTensors named = read_archive(*file, read_module_file);
+    left.files.emplace_back(directory / name, named.folder);
     const std::string prefix = std::to_string(number) + ".";
     for (const RefusedTensor& tensor : named.refused) left.refused.push_back(prefix + tensor.name);
     std::vector<TorchTensor>& tensors = named.tensors;

@@ -15,12 +15,15 @@
 
 namespace reshardfs {
 
-/// What is not added, and the files.
-struct LeftOfLayers {
+/// What a set's files of modules have that is not shown, and how files were called.
+struct LeftOfFiles {
   std::vector<std::string> unnamed{};  ///< nothing states their names in the model: of tied layers
   std::vector<std::string> refused{};  ///< of types that cannot be shown
-  FilesWithPaths files{};
+  SavedNames files{};
 };
+
+/// Adds warnings and doubts. @throws Error as state_saved_names().
+void state_left(const LeftOfFiles& left, Discovery& out);
 
 /// Adds what is not trained, and thus in no flat group: buffers, and frozen parameters. All else is
 /// a copy of what is there.
@@ -30,6 +33,6 @@ struct LeftOfLayers {
 /// @throws Error of reading the files; kBadInput if one is no file of a layer.
 void take_layers(const std::filesystem::path& directory,
                  const std::map<std::int64_t, std::string>& layers, const SourceTreePtr& tree,
-                 std::vector<JoinedTensors>& stages, LeftOfLayers& left);
+                 std::vector<JoinedTensors>& stages, LeftOfFiles& left);
 
 }  // namespace reshardfs

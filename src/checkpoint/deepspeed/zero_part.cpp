@@ -67,7 +67,7 @@ class ZeroPart::Reader {
 
   const ZeroModelStates& model() const { return models_.front().states; }
   const std::vector<ZeroFile>& facts() const noexcept { return facts_; }
-  const FilesWithPaths& files() const noexcept { return files_; }
+  const SavedNames& files() const noexcept { return files_; }
   std::size_t optimizer_files() const noexcept { return optimizer_.size(); }
 
   void state(Discovery& out) const {
@@ -135,7 +135,7 @@ class ZeroPart::Reader {
         threads());
     for (std::size_t i = 0; i < names.size(); ++i) {
       facts_.push_back({names[i], std::move(models_[i].states.facts)});
-      files_.emplace_back(path_of(names[i]), models_[i].file);
+      files_.emplace_back(path_of(names[i]), models_[i].states.folder);
     }
     // The files of other ranks have nothing more, but for their fragments.
     if (first.frozen.empty()) models_.resize(1);
@@ -157,7 +157,7 @@ class ZeroPart::Reader {
     for (std::size_t i = 0; i < files.size(); ++i) {
       numbers_.push_back(joined_.add_file(files[i]));
       facts_.push_back({names[i], std::move(optimizer_[i].facts)});
-      files_.emplace_back(path_of(names[i]), files[i]);
+      files_.emplace_back(path_of(names[i]), optimizer_[i].folder);
     }
   }
 
@@ -355,23 +355,20 @@ class ZeroPart::Reader {
   }
 
   void note_incomplete(Discovery& out) const {
-    const bool has_states =
-        std::all_of(optimizer_.begin(), optimizer_.end(),
-                    [](const ZeroOptimizerStates& states) { return states.has_states; });
-    if (!has_states) out.warnings.push_back("the files have no states of the optimizer");
-    const bool has_scaled =
-        std::any_of(optimizer_.begin(), optimizer_.end(),
-                    [](const ZeroOptimizerStates& states) { return states.has_scaled_states; });
-    if (has_scaled) {
+    const auto any = [&](bool ZeroOptimizerStates::*member, bool value = true) {
+      return std::any_of(
+          optimizer_.begin(), optimizer_.end(),
+          [&](const ZeroOptimizerStates& states) { return states.*member == value; });
+    };
+    if (any(&ZeroOptimizerStates::has_states, false)) {
+      out.warnings.push_back("the files have no states of the optimizer");
+    }
+    if (any(&ZeroOptimizerStates::has_scaled_states)) {
       out.warnings.push_back(
           "left out: states of the optimizer in 8 bits, whose scales are those of blocks that do "
-          "not "
-          "end where parameters do");
+          "not end where parameters do");
     }
-    const bool has_others =
-        std::any_of(optimizer_.begin(), optimizer_.end(),
-                    [](const ZeroOptimizerStates& states) { return states.has_other_states; });
-    if (has_others) {
+    if (any(&ZeroOptimizerStates::has_other_states)) {
       out.warnings.push_back(
           "left out: states of the optimizer in a form that is not known, or of groups that are "
           "not there");
@@ -395,7 +392,7 @@ class ZeroPart::Reader {
   std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
   std::vector<std::size_t> numbers_;            ///< of the optimizer's files, in joined_
   std::vector<ZeroFile> facts_;                 ///< of all files
-  FilesWithPaths files_;
+  SavedNames files_;
 };
 
 ZeroPart::ZeroPart(const fs::path& directory, const ZeroFiles& files, const SourceTreePtr& tree,
@@ -424,7 +421,7 @@ const std::vector<ZeroFile>& ZeroPart::facts() const noexcept {
   return reader_->facts();
 }
 
-const FilesWithPaths& ZeroPart::files() const noexcept {
+const SavedNames& ZeroPart::files() const noexcept {
   return reader_->files();
 }
 

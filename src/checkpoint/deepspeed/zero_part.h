@@ -37,7 +37,7 @@ class ZeroPart {
 
   const ZeroModelStates& model() const;
   const std::vector<ZeroFile>& facts() const noexcept;
-  const FilesWithPaths& files() const noexcept;
+  const SavedNames& files() const noexcept;
   std::size_t optimizer_files() const noexcept;
   /// Adds warnings.
   void state(Discovery& out) const;

@@ -150,13 +150,7 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
   }
   const bool is_cut = are_cut(directory, step, parts.front()->model());
   if (is_cut) require_same_cuts(directory, parts);
-  if (parts.size() > 1) {
-    try {
-      require_one_zero_save(facts);
-    } catch (const Error& error) {
-      throw Error(error.kind(), error.message()).in_file(directory.string()).hint(kBringAll);
-    }
-  }
+  if (parts.size() > 1) require_one_zero_save(directory, facts);
   std::size_t files = 0;
   for (std::size_t number = 0; number < parts.size(); ++number) {
     require_layers(directory, step, parts[number]->model());
@@ -164,7 +158,7 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     if (is_cut) parts[number]->cut(number);
     files += parts[number]->optimizer_files();
   }
-  LeftOfLayers left;
+  LeftOfFiles left;
   take_layers(directory, step.layers, tree, joined, left);
   std::vector<ModuleCopies> copies;
   Discovery out = JoinedTensors::finish(std::move(joined), copies);
@@ -179,15 +173,7 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
     part->state(out);
     left.files.insert(left.files.end(), part->files().begin(), part->files().end());
   }
-  state_saved_names(left.files, out.completeness);
-  if (!left.unnamed.empty()) {
-    out.warnings.push_back("left out, because no file states their names in the model: " +
-                           name_list(left.unnamed));
-  }
-  if (!left.refused.empty()) {
-    out.warnings.push_back("left out, because their types cannot be shown: " +
-                           name_list(left.refused));
-  }
+  state_left(left, out);
   return out;
 }
 

@@ -27,6 +27,7 @@ struct PipelineStage {
   std::optional<std::int64_t> tensor_world{};
   std::optional<std::int64_t> pipeline_world{};
   SaveFacts facts{};
+  std::string folder{};  ///< see TorchArchive::folder()
 };
 
 PipelineStage read_stage(const TorchArchive& archive) {
@@ -39,6 +40,7 @@ PipelineStage read_stage(const TorchArchive& archive) {
   out.tensor_world = tree.integer(tree.find(degrees, "tp_degree"));
   out.pipeline_world = tree.integer(tree.find(degrees, "pp_degree"));
   out.facts = zero_model_facts(archive);
+  out.folder = archive.folder();
   return out;
 }
 
@@ -82,7 +84,7 @@ std::optional<Discovery> read_without_zero(const fs::path& directory, const std:
 
 std::optional<Discovery> read_layers_without_zero(const fs::path& directory, const ZeroStep& step,
                                                   const SourceTreePtr& tree) {
-  LeftOfLayers left;
+  LeftOfFiles left;
   std::vector<ZeroFile> facts;
   std::optional<std::int64_t> stages;
   for (const auto& [number, files] : step.parts) {
@@ -95,14 +97,10 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
     if (stage.tensor_world && *stage.tensor_world > 1) throw uncut_zero(directory, name);
     if (stage.pipeline_world) stages = stage.pipeline_world;
     facts.push_back({name, std::move(stage.facts)});
-    left.files.emplace_back(directory / name, file);
+    left.files.emplace_back(directory / name, std::move(stage.folder));
   }
   require_stages(directory, step, stages);
-  try {
-    require_one_zero_save(facts);
-  } catch (const Error& error) {
-    throw Error(error.kind(), error.message()).in_file(directory.string()).hint(kBringAll);
-  }
+  require_one_zero_save(directory, facts);
   std::vector<JoinedTensors> joined;
   joined.emplace_back(directory / step.layers.begin()->second);
   take_layers(directory, step.layers, tree, joined, left);
@@ -111,11 +109,7 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
   out.completeness.grounds.push_back("the files of layers of a run without ZeRO");
   out.completeness.doubts.push_back("no file states how many layers the pipeline has; " +
                                     counted(step.layers.size(), "file") + " are there");
-  state_saved_names(left.files, out.completeness);
-  if (!left.refused.empty()) {
-    out.warnings.push_back("left out, because their types cannot be shown: " +
-                           name_list(left.refused));
-  }
+  state_left(left, out);
   out.notes.push_back(
       "the optimizer's states, and its float32 of other types, have no parameters' names or no "
       "shapes, and are not read");

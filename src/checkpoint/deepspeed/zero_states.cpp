@@ -22,6 +22,7 @@ class StatesReader {
 
   ZeroModelStates read_model() const {
     ZeroModelStates out;
+    out.folder = archive_.folder();
     const PickleValue shapes = tree_.find(root_, "param_shapes");
     if (shapes.is(PickleKind::kUnset)) {
       refuse("has no 'param_shapes', so that it was not saved by DeepSpeed's ZeRO");
@@ -50,6 +51,7 @@ class StatesReader {
 
   ZeroOptimizerStates read_optimizer() const {
     ZeroOptimizerStates out;
+    out.folder = archive_.folder();
     const PickleValue states = tree_.find(root_, "optimizer_state_dict");
     PickleValue weights = tree_.find(states, "single_partition_of_fp32_groups");
     PickleValue optimizer = tree_.find(states, "base_optimizer_state");
@@ -343,7 +345,8 @@ class StatesReader {
     return excess == 0 || !stated || excess == *stated || (count == 0 && excess < *stated);
   }
 
-  /// States of bitsandbytes 0.38 to 0.50, in a dictionary of their own since 0.46.
+  /// States of bitsandbytes, which 0.50 saves in a dictionary of their own. Not seen in files: as
+  /// they are in its memory, side by side.
   bool is_scaled(PickleValue values) const {
     return !tree_.find(values, "qmap1").is(PickleKind::kUnset) ||
            !tree_.find(values, "__bnb_optimizer_quant_state__").is(PickleKind::kUnset);
@@ -427,6 +430,7 @@ class StatesReader {
 
 DictTensors named_tensors(const TorchArchive& archive, PickleValue dict) {
   DictTensors out;
+  out.folder = archive.folder();
   const PickleTree& tree = archive.tree();
   tree.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
     const auto name = tree.text(key);

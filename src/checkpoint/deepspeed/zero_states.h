@@ -29,6 +29,7 @@ struct ZeroShape {
 
 /// A file of model_states.
 struct ZeroModelStates {
+  std::string folder{};  ///< see TorchArchive::folder()
   /// The parameters of each group (stages 1 and 2) or sub group (stage 3), in the order in which
   /// they lie in its flat tensor.
   std::vector<std::vector<ZeroShape>> groups;
@@ -69,6 +70,7 @@ struct ZeroFragment {
 
 /// A file of optim_states: flat tensors of one dimension, one for each group.
 struct ZeroOptimizerStates {
+  std::string folder{};  ///< see TorchArchive::folder()
   bool is_stage3 = false;
   std::optional<std::int64_t> world{};  ///< the ranks of data parallelism
   std::vector<TorchTensor> weights;     ///< in float32
@@ -95,6 +97,7 @@ struct ZeroOptimizerStates {
 struct DictTensors {
   std::vector<TorchTensor> tensors{};
   std::vector<RefusedTensor> refused{};  ///< of types that cannot be shown
+  std::string folder{};                  ///< see TorchArchive::folder()
 };
 
 /// The tensors of a dictionary, under its keys. Other values are passed over.

@@ -59,14 +59,13 @@ std::string archive_folder(const ByteSource& file) {
   return std::string(entry.substr(0, std::min(entry.find('/'), entry.size())));
 }
 
-void state_saved_names(const FilesWithPaths& files, Completeness& out) {
+void state_saved_names(const SavedNames& files, Completeness& out) {
   std::set<fs::path> names;
-  for (const auto& [path, source] : files) names.insert(path.parent_path() / path.stem());
+  for (const auto& [path, folder] : files) names.insert(path.parent_path() / path.stem());
   std::map<fs::path, std::vector<std::string>> saved;  // of each name that is not a file's own
   std::map<fs::path, std::string> own;
   std::vector<std::string> renamed;
-  for (const auto& [path, source] : files) {
-    const std::string folder = archive_folder(*source);
+  for (const auto& [path, folder] : files) {
     const fs::path place = path.parent_path() / folder;
     const std::string stem = path.stem().string();
     const std::string name = path.filename().string();
@@ -99,11 +98,11 @@ void state_saved_names(const FilesWithPaths& files, Completeness& out) {
 }
 
 void state_saved_names(const std::vector<RankFile>& files, Completeness& out) {
-  FilesWithPaths sources;
+  SavedNames names;
   for (const RankFile& file : files) {
-    if (file.of_torch()) sources.emplace_back(file.path, file.saved);
+    if (file.of_torch()) names.emplace_back(file.path, archive_folder(*file.saved));
   }
-  state_saved_names(sources, out);
+  state_saved_names(names, out);
 }
 
 }  // namespace reshardfs

@@ -32,12 +32,13 @@ auto read_archive(const ByteSource& file, Read&& read) {
 /// Empty if the file is no such archive. @throws errors of reading it.
 std::string archive_folder(const ByteSource& file);
 
-using FilesWithPaths = std::vector<std::pair<std::filesystem::path, ByteSourcePtr>>;
+/// Files, and the folder of each.
+using SavedNames = std::vector<std::pair<std::filesystem::path, std::string>>;
 
 /// Adds a doubt about files whose folder has other numbers than their names, as of another rank, or
 /// is the name of another file: they were renamed, or exchanged.
 /// @throws Error kBadInput if two files of a directory were saved under one name.
-void state_saved_names(const FilesWithPaths& files, Completeness& out);
+void state_saved_names(const SavedNames& files, Completeness& out);
 void state_saved_names(const std::vector<RankFile>& files, Completeness& out);
 
 }  // namespace reshardfs

@@ -87,9 +87,9 @@ void TorchRanks::describe(std::size_t number) {
 }
 
 void TorchRanks::state_names() {
-  FilesWithPaths files;
+  SavedNames files;
   for (std::size_t i = 0; i < found_.size(); ++i) {
-    files.emplace_back(found_[i].path, contents_[i].file);
+    files.emplace_back(found_[i].path, archive_folder(*contents_[i].file));
   }
   state_saved_names(files, out_.completeness);
 }

@@ -50,19 +50,6 @@ std::pair<int, int> version_of(std::string_view release) {
   return {*major, take_number<int>(release).value_or(0)};
 }
 
-/// @return empty if there is none.
-fs::path find_program(const std::string& name, const std::string& path) {
-  std::istringstream directories(path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const fs::path program = fs::path(directory.empty() ? "." : directory) / name;
-    std::error_code failed;
-    if (::access(program.c_str(), X_OK) == 0 && fs::is_regular_file(program, failed)) {
-      return program;
-    }
-  }
-  return {};
-}
-
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   return parse_number<std::uint64_t>(first_line_of(path));
 }
@@ -136,11 +123,8 @@ Finding check_right_to_mount(const MountRights& rights, const std::string& path)
     finding.remedy = std::string("sudo apt-get install fuse3; or ") + kRunCommand;
     return finding;
   }
-  struct stat status {};
-  const bool set_user_id = ::stat(program.c_str(), &status) == 0 &&
-                           (status.st_mode & S_ISUID) != 0 && status.st_uid == kRoot;
   finding.message = program.string();
-  if (!set_user_id) {
+  if (!is_set_user_id_root(program)) {
     finding.health = Health::kFailed;
     finding.message += " is not set-user-ID root";
     finding.remedy = "sudo chmod u+s " + shell_word(program);

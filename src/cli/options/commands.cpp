@@ -35,8 +35,8 @@ std::vector<Command> showing() {
         {"MOUNTPOINT", "An empty directory", true},
         {"COMMAND", "The program, and its arguments; -- stands before it", true, true}},
        "Where this user may not mount, the mount is in namespaces of its own, which only the "
-       "command "
-       "sees.\n\nExample: for a job without root, where /dev/fuse can be opened\n  reshardfs run "
+       "command sees.\n\nExample: for a job without root, where /dev/fuse can be opened\n  "
+       "reshardfs run "
        "ckpt /mnt/tp4 --src-strategy train.ckpt --dst-strategy serve.ckpt -- \\\n    ls -l "
        "/mnt/tp4/rank_0"},
       {"umount",

@@ -21,8 +21,10 @@ const Option* find(const Command& command, const IsIt& is_it) {
 }
 
 bool is_of_run(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kNotOfRun{"foreground", "check-only", "warm",
-                                                      "fuse-socket", "fuse-socket-wait"};
+  // What keeps a mount beyond its process, or needs none.
+  constexpr std::array<std::string_view, 7> kNotOfRun{
+      "foreground",       "check-only", "warm",       "fuse-socket",
+      "fuse-socket-wait", "supervise",  "crash-limit"};
   return std::find(kNotOfRun.begin(), kNotOfRun.end(), name) == kNotOfRun.end();
 }
 

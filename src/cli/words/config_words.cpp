@@ -109,10 +109,9 @@ std::vector<std::string> names_of_all_options() {
 
 LogLevelSource add_config_words(Given& given) {
   if (find_option(given.command(), "config") == nullptr || !given.has("config")) return {};
-  // Looks at the file itself, and says what is wrong with it among the rest.
-  if (given.command().bit == commands::kDoctor) return {};
-  // Its mount reads the file.
-  if (given.command().bit == commands::kRun) return {};
+  // doctor looks at the file itself, and says what is wrong with it among the rest; of run, its
+  // mount reads it.
+  if ((given.command().bit & (commands::kDoctor | commands::kRun)) != 0) return {};
   const std::vector<std::string> known = names_of_all_options();
   const ConfigFile file(given.text("config"), known);
   const std::optional<std::string> mount = named_mount(given, file);

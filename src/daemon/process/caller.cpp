@@ -6,15 +6,15 @@
 
 namespace reshardfs {
 
-void end_with(pid_t parent) noexcept {
-  static_cast<void>(::signal(kCallerGoneSignal, SIG_DFL));
+void end_with(pid_t parent, int signal) noexcept {
+  static_cast<void>(::signal(signal, SIG_DFL));
   sigset_t signals;
   ::sigemptyset(&signals);
-  ::sigaddset(&signals, kCallerGoneSignal);
+  ::sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  ::prctl(PR_SET_PDEATHSIG, kCallerGoneSignal);
+  ::prctl(PR_SET_PDEATHSIG, signal);
   // It may have ended before the kernel was told.
-  if (::getppid() != parent) static_cast<void>(::raise(kCallerGoneSignal));
+  if (::getppid() != parent) static_cast<void>(::raise(signal));
 }
 
 void outlive_parent() noexcept {

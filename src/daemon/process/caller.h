@@ -14,10 +14,11 @@ namespace reshardfs {
 /// signal ignored.
 inline constexpr int kCallerGoneSignal = SIGPWR;
 
-/// From now on this process gets the signal when its parent ends; its children do not. If the
-/// parent has already ended, the process ends here.
+/// From now on this process gets a signal when its parent ends; its children do not. If the parent
+/// has already ended, the process ends here.
 /// @param parent the process that has started this one.
-void end_with(pid_t parent) noexcept;
+/// @param signal kCallerGoneSignal, or SIGKILL for a process that need not clean up.
+void end_with(pid_t parent, int signal = kCallerGoneSignal) noexcept;
 /// Undoes end_with().
 void outlive_parent() noexcept;
 

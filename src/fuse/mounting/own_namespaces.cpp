@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,8 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include <sched.h>
 
@@ -23,23 +24,6 @@
 
 namespace reshardfs {
 namespace {
-
-bool is_set_user_id(const std::filesystem::path& program) {
-  struct stat status {};
-  return ::stat(program.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-         (status.st_mode & S_ISUID) != 0 && status.st_uid == 0 &&
-         ::access(program.c_str(), X_OK) == 0;
-}
-
-bool has_fusermount() {
-  const char* const path = std::getenv("PATH");
-  std::istringstream directories(path == nullptr ? "" : path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    if (is_set_user_id(std::filesystem::path(directory.empty() ? "." : directory) / "fusermount3"))
-      return true;
-  }
-  return false;
-}
 
 std::string why_no_namespace(int error) {
   if (error == ENOSPC) return "user.max_user_namespaces allows no more";
@@ -103,9 +87,31 @@ MountRights mount_rights() {
   return mount_rights(text_of_file("/proc/self/status"));
 }
 
+std::filesystem::path find_program(const std::string& name, const std::string& path) {
+  std::istringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const auto program = std::filesystem::path(directory.empty() ? "." : directory) / name;
+    std::error_code failed;
+    if (::access(program.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(program, failed)) {
+      return program;
+    }
+  }
+  return {};
+}
+
+bool is_set_user_id_root(const std::filesystem::path& program) {
+  struct stat status {};
+  struct statvfs place {};
+  return ::stat(program.c_str(), &status) == 0 && (status.st_mode & S_ISUID) != 0 &&
+         status.st_uid == 0 && ::statvfs(program.c_str(), &place) == 0 &&
+         (place.f_flag & ST_NOSUID) == 0;
+}
+
 bool may_mount_plainly() {
   const MountRights rights = mount_rights();
-  return rights.has_capability || (!rights.ignores_set_user_id && has_fusermount());
+  if (rights.has_capability || rights.ignores_set_user_id) return rights.has_capability;
+  const char* const path = std::getenv("PATH");
+  return is_set_user_id_root(find_program("fusermount3", path == nullptr ? "" : path));
 }
 
 void enter_own_namespaces() {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 
 namespace reshardfs {
@@ -24,6 +25,11 @@ struct MountRights {
 MountRights mount_rights(const std::string& status);
 /// Of this process.
 MountRights mount_rights();
+
+/// @param path directories, as $PATH has them. @return empty if there is none.
+std::filesystem::path find_program(const std::string& name, const std::string& path);
+/// Whether it runs as root, whoever starts it.
+bool is_set_user_id_root(const std::filesystem::path& program);
 
 /// Whether this process may mount where others see it: by itself, or through the set-user-ID
 /// program fusermount3 in PATH.
