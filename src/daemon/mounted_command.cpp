@@ -4,23 +4,21 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
-#include "base/posix/descriptor_message.h"
 #include "base/posix/mount_table.h"
 #include "base/posix/poll_until.h"
 #include "daemon/process/caller.h"
@@ -36,42 +34,6 @@ constexpr int kNoProgram = 127;
 /// Those that reach the command, or stop a mount that is not ready.
 constexpr std::array kHandedOn{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
-
-/// Where the mount says that it is ready, as to a service manager.
-class ReadySocket {
- public:
-  ReadySocket() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    socklen_t length = sizeof(address.sun_family);
-    // Without a name, the kernel gives it one that is no file's.
-    const bool good =
-        socket_ && ::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), length) == 0;
-    length = sizeof(address);
-    if (!good ||
-        ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw io_error("wait for the mount through", "a socket", errno);
-    }
-    constexpr std::size_t kPath = offsetof(sockaddr_un, sun_path) + 1;
-    name_ = "@" + std::string(&address.sun_path[1], length - kPath);
-  }
-
-  int file() const noexcept { return socket_.get(); }
-  const std::string& name() const noexcept { return name_; }
-  /// Takes what has come. @return whether the mount is ready.
-  bool has_come() {
-    constexpr std::size_t kMostBytes = 4096;
-    bool ready = false;
-    while (const auto message = receive_message(socket_.get(), kMostBytes)) {
-      ready = ready || message->text.starts_with("READY=1");
-    }
-    return ready;
-  }
-
- private:
-  Descriptor socket_;
-  std::string name_;
-};
 
 /// Signals of this process, for as long as it lives, come as data.
 class Signals {
@@ -125,7 +87,9 @@ int code_of(int status) {
 class Job {
  public:
   explicit Job(const MountedCommand& job)
-      : mountpoint_(job.mountpoint), mount_words_(job.mount), command_words_(job.command) {
+      : mountpoint_(std::filesystem::canonical(job.mountpoint)),
+        mount_words_(job.mount),
+        command_words_(job.command) {
     mount_words_.insert(mount_words_.begin(), "reshardfs");
   }
 
@@ -134,6 +98,9 @@ class Job {
       enter_own_namespaces();
       is_own_ = true;
     }
+    mounts_ = Descriptor(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+    if (!mounts_) throw io_error("open", "/proc/self/mountinfo", errno);
+    if (const auto other = mount_at(mountpoint_)) covered_ = other->id;
     start_mount();
     if (!wait_until_ready()) return mount_code_;
     start_command();
@@ -145,7 +112,6 @@ class Job {
  private:
   void start_mount() {
     const std::vector<char*> words = pointers(mount_words_);
-    const std::string ready = "NOTIFY_SOCKET=" + ready_.name();
     mount_ = ::fork();
     if (mount_ < 0) throw io_error("start", "reshardfs mount", errno);
     if (mount_ > 0) return;
@@ -154,8 +120,8 @@ class Job {
     // So is the output.
     const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
-    std::string variable = ready;
-    ::putenv(variable.data());
+    // Whoever waits for this process has not started that one.
+    ::unsetenv("NOTIFY_SOCKET");
     end_with(self_);
     ::execv("/proc/self/exe", words.data());
     ::_exit(kCannotRun);
@@ -168,7 +134,7 @@ class Job {
       while (const auto signal = signals_.next()) {
         if (signal->number != SIGCONT && signal->number != SIGWINCH) stop_mount(signal->number);
       }
-      if (ready_.has_come() && stop_ == 0) return true;
+      if (stop_ == 0 && is_mounted()) return true;
       take_ended();
     }
     if (stop_ != 0) mount_code_ = 128 + stop_;
@@ -180,9 +146,16 @@ class Job {
     if (mount_ > 0) ::kill(mount_, kCallerGoneSignal);
   }
 
-  void wait() {
-    std::array<pollfd, 2> files{{{ready_.file(), POLLIN, 0}, {signals_.file(), POLLIN, 0}}};
+  /// Until a signal has come, or mounts have changed.
+  void wait() const {
+    std::array<pollfd, 2> files{{{mounts_.get(), POLLPRI, 0}, {signals_.file(), POLLIN, 0}}};
     poll_until(files, kForever);
+  }
+
+  /// What is wrong with the source is told before it is. Reads wait until the mount answers them.
+  bool is_mounted() const {
+    const auto mount = mount_at(mountpoint_);
+    return mount && is_reshardfs(*mount) && mount->id != covered_;
   }
 
   void start_command() {
@@ -212,7 +185,6 @@ class Job {
       while (const auto signal = signals_.next()) {
         if (!signal->is_of_terminal) ::kill(command_, signal->number);
       }
-      ready_.has_come();
       take_ended();
     }
   }
@@ -241,12 +213,10 @@ class Job {
       wait();
       // Whoever waits for it may end it at once.
       while (const auto signal = signals_.next()) stop_mount(signal->number);
-      ready_.has_come();
       take_ended();
     }
     try {
-      const auto left = find_mount(mountpoint_);
-      const bool is_left = left && is_reshardfs(*left);
+      const bool is_left = is_mounted();
       // Threads that end late hide until now that it was killed before.
       if (mount_code_ != 0 || (!was_there && !is_left)) {
         complain("the mount has ended before the command");
@@ -257,13 +227,14 @@ class Job {
     }
   }
 
-  std::string mountpoint_;
+  const std::filesystem::path mountpoint_;
   std::vector<std::string> mount_words_;
   std::vector<std::string> command_words_;
   pid_t self_ = ::getpid();
   uid_t user_ = ::geteuid();
   gid_t group_ = ::getegid();
-  ReadySocket ready_;
+  Descriptor mounts_;         ///< the kernel's list, for its changes
+  std::int64_t covered_ = 0;  ///< what was mounted there before; 0: nothing
   Signals signals_;
   bool is_own_ = false;  ///< whether the namespaces are
   pid_t mount_ = -1;

@@ -144,9 +144,23 @@ class Command(RunTest):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertFalse((self.root / "begun").exists())
 
+    def test_a_source_that_is_missing(self) -> None:
+        """Nobody waits for it, whatever has started run: only a service of a manager does."""
+        result = subprocess.run([*self.prefix, str(Settings.binary), "run", str(self.root / "none"), str(self.place),
+                                 "--", "true"], capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS,
+                                env={**os.environ, "NOTIFY_SOCKET": "@reshardfs-test-nobody"})
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(f"{self.root}/none", result.stderr)
+
+    def test_the_command_begins_with_the_third_word(self) -> None:
+        words = [word for word in self.words("sh", "-c", "exit 6") if word != "--"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS)
+        self.assertEqual(done.returncode, 6, done.stderr)
+
     def test_words(self) -> None:
         for words, text in (((self.source,), "MOUNTPOINT"), ((self.source, self.place), "COMMAND"),
-                            ((self.source, self.place, "--foreground", "--", "true"), "--foreground")):
+                            ((self.source, self.place, "--foreground", "--", "true"), "--foreground"),
+                            ((self.source, self.place, "--supervise", "--", "true"), "--supervise")):
             result = run("run", *words)
             self.assertEqual(result.code, 2, result.stderr)
             self.assertIn(text, result.stderr)

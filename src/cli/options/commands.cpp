@@ -33,7 +33,8 @@ std::vector<Command> showing() {
        "Run a command beside a mount that is there for it alone",
        {{"SOURCE", kCheckpoint, true},
         {"MOUNTPOINT", "An empty directory", true},
-        {"COMMAND", "The program, and its arguments; -- stands before it", true, true}},
+        {"COMMAND", "The program, and its arguments; -- may stand before it", true, true, "",
+         true}},
        "Where this user may not mount, the mount is in namespaces of its own, which only the "
        "command sees.\n\nExample: for a job without root, where /dev/fuse can be opened\n  "
        "reshardfs run "

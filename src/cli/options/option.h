@@ -107,6 +107,7 @@ struct Argument {
   bool required = false;
   bool many = false;
   std::string unless{};  ///< an option with which it may be missing
+  bool rest = false;     ///< all words from here on are of it, options too
 };
 
 struct Command {

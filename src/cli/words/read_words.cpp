@@ -26,6 +26,10 @@ class Walk {
         break;
       }
       if (word.size() < 2 || word.front() != '-') {
+        if (begins_rest()) {
+          given_.arguments.insert(given_.arguments.end(), at(next_), words_.end());
+          break;
+        }
         given_.arguments.push_back(word);
       } else if (word.starts_with("--")) {
         take_long(word);
@@ -39,6 +43,12 @@ class Walk {
   }
 
  private:
+  /// Whether the next argument takes all words that follow.
+  bool begins_rest() const {
+    const std::size_t number = given_.arguments.size();
+    return number < command_.arguments.size() && command_.arguments[number].rest;
+  }
+
   std::vector<std::string>::const_iterator at(std::size_t place) const {
     return words_.begin() + static_cast<std::ptrdiff_t>(place);
   }
