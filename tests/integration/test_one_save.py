@@ -232,15 +232,6 @@ class Megatron(OneSaveTest):
         write_archive(self.run / megatron.rank_file(spec, place), saved)
         self.assertEqual(silent(self.run, self.root, "two pipeline stages, and no argument states"), {})
 
-    def test_layers_without_parameters_are_named(self) -> None:
-        spec = megatron.filled(megatron.Spec(1, 2), 1)
-        megatron.write_set(self.run, spec)
-        for place in megatron.places(spec):
-            saved = megatron.file_of(spec, place)
-            saved["args"].state.update(noop_layers="1", num_layers=spec.layers + 1)
-            write_archive(self.run / megatron.rank_file(spec, place), saved)
-        self.assert_refused("noop_layers '1'")
-
 
 class Fsdp(OneSaveTest):
     def test_a_renamed_file_is_named_and_a_copy_refused(self) -> None:

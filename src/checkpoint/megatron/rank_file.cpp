@@ -8,6 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
+#include "base/text/text.h"
 #include "checkpoint/megatron/tensor_names.h"
 
 namespace reshardfs {
@@ -27,7 +29,7 @@ class RankFileReader {
     for (RefusedTensor& tensor : saved.refused) take(std::move(tensor), &MegatronChunk::refused);
     for (SavedValue& value : saved.beside.values) take(std::move(value));
     require_chunks();
-    for (MegatronChunk& chunk : out_.chunks) count_layers(chunk);
+    for (MegatronChunk& chunk : out_.chunks) find_layers(chunk);
     const PickleTree& tree = archive_.tree();
     out_.args = MegatronArgs(tree, tree.find(tree.root(), "args"));
     out_.iteration = tree.integer(tree.find(tree.root(), "iteration"));
@@ -108,21 +110,14 @@ class RankFileReader {
     }
   }
 
-  void count_layers(MegatronChunk& chunk) const {
+  static void find_layers(MegatronChunk& chunk) {
     std::set<std::int64_t> layers;
     const auto add = [&](const std::string& name) {
       if (const auto layer = decoder_layer(name)) layers.insert(*layer);
     };
     for (const TorchTensor& tensor : chunk.tensors) add(tensor.name);
     for (const RefusedTensor& tensor : chunk.refused) add(tensor.name);
-    for (const std::int64_t layer : layers) {
-      if (layer != chunk.layers) {
-        refuse("has layer " + std::to_string(layer) + ", but no layer " +
-                   std::to_string(chunk.layers) + " of its stage",
-               "bring the file as it was saved", ErrorKind::kBadInput);
-      }
-      ++chunk.layers;
-    }
+    chunk.layers.assign(layers.begin(), layers.end());
   }
 
   const TorchArchive& archive_;
@@ -137,19 +132,33 @@ MegatronArgs::MegatronArgs(const PickleTree& tree, PickleValue object) {
   tree.for_each_pair(tree.state(object), [&](PickleValue key, PickleValue value) {
     const auto name = tree.text(key);
     if (!name) return true;
-    std::optional<Value> plain;
-    if (value.is(PickleKind::kNone)) plain = std::monostate();
-    if (const auto truth = tree.boolean(value)) plain = *truth;
-    if (const auto number = tree.integer(value)) plain = *number;
-    if (const auto text = tree.text(value); text && text->size() <= kMostArgumentText) {
-      plain = std::string(*text);
-    }
-    if (plain) values_.emplace(*name, std::move(*plain));
+    values_.emplace(*name, read(tree, value));
     if (values_.size() > kMostArguments) {
       throw Error(ErrorKind::kBadInput, "has more than 16384 arguments of a training");
     }
     return true;
   });
+}
+
+MegatronArgs::Value MegatronArgs::read(const PickleTree& tree, PickleValue value) {
+  if (value.is(PickleKind::kNone)) return std::monostate();
+  if (const auto truth = tree.boolean(value)) return *truth;
+  if (const auto number = tree.integer(value)) return *number;
+  if (const auto text = tree.text(value); text && text->size() <= kMostArgumentText) {
+    return std::string(*text);
+  }
+  // Python 3 calls the module "__builtin__" in protocol 2.
+  const auto maker = tree.maker(value);
+  const bool is_set = maker && maker->name == "set" &&
+                      (maker->module == "__builtin__" || maker->module == "builtins");
+  const auto arguments = tree.tuple(tree.arguments(value));
+  if (!is_set || arguments.size() != 1) return Unread();
+  Numbers numbers;
+  tree.for_each(arguments[0], [&](PickleValue element) {
+    if (const auto number = tree.integer(element)) numbers.insert(*number);
+    return numbers.size() <= kMostArguments;
+  });
+  return numbers.size() == tree.count(arguments[0]) ? Value(std::move(numbers)) : Value(Unread());
 }
 
 const MegatronArgs::Value* MegatronArgs::find(std::string_view name) const {
@@ -167,6 +176,27 @@ std::optional<bool> MegatronArgs::flag(std::string_view name) const {
   const Value* const value = find(name);
   const bool* const truth = value == nullptr ? nullptr : std::get_if<bool>(value);
   return truth == nullptr ? std::nullopt : std::optional(*truth);
+}
+
+std::optional<std::string_view> MegatronArgs::text(std::string_view name) const {
+  const Value* const value = find(name);
+  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::nullopt : std::optional<std::string_view>(*text);
+}
+
+std::optional<std::set<std::int64_t>> MegatronArgs::numbers(std::string_view name) const {
+  const Value* const value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* const set = std::get_if<Numbers>(value)) return *set;
+  const auto words = text(name);
+  if (!words) return std::nullopt;
+  Numbers numbers;
+  for (std::string_view rest = *words;; rest.remove_prefix(1)) {
+    const auto number = take_number<std::int64_t>(rest);
+    if (!number || !(rest.empty() || rest.starts_with(','))) return std::nullopt;
+    numbers.insert(*number);
+    if (rest.empty()) return numbers;
+  }
 }
 
 bool MegatronArgs::is_none(std::string_view name) const {
@@ -196,8 +226,16 @@ std::string MegatronArgs::words(std::string_view name) const {
   if (value == nullptr) return "not stated";
   if (const auto truth = flag(name)) return *truth ? "True" : "False";
   if (const auto number = this->number(name)) return std::to_string(*number);
-  const auto* const text = std::get_if<std::string>(value);
-  return text == nullptr ? "None" : "'" + printable(*text) + "'";
+  if (const auto* const text = std::get_if<std::string>(value)) {
+    return "'" + printable(*text) + "'";
+  }
+  const auto* const numbers = std::get_if<Numbers>(value);
+  if (numbers == nullptr) return is_none(name) ? "None" : "a value of another type";
+  std::string list;
+  for (const std::int64_t number : *numbers) {
+    list += (list.empty() ? "" : ",") + std::to_string(number);
+  }
+  return "{" + list + "}";
 }
 
 MegatronRankFile read_megatron_rank(const TorchArchive& archive) {

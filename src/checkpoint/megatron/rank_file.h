@@ -19,13 +19,13 @@
 
 namespace reshardfs {
 
-/// The arguments of the training that Megatron-LM saves beside the model: an argparse.Namespace,
-/// of which the plain attributes are read.
+/// The arguments of the training that Megatron-LM saves beside the model: an argparse.Namespace.
 class MegatronArgs {
  public:
   MegatronArgs() = default;
-  /// @param object whatever its class; attributes that are no None, truth value, 64-bit integer or
-  ///        text of at most 256 bytes are passed over.
+  /// @param object whatever its class. Of its attributes, these are read: None, truth values,
+  /// 64-bit
+  ///        integers, texts of at most 256 bytes, and sets of integers.
   /// @throws Error kBadInput, without the file, if there are more than 16384 attributes.
   MegatronArgs(const PickleTree& tree, PickleValue object);
 
@@ -35,6 +35,10 @@ class MegatronArgs {
   std::optional<std::int64_t> number(std::string_view name) const;
   /// Nothing if it is no truth value, or is not there.
   std::optional<bool> flag(std::string_view name) const;
+  /// Nothing if it is no text, or is not there.
+  std::optional<std::string_view> text(std::string_view name) const;
+  /// Of a set, or of a text such as "0,3"; nothing if it is neither, or is not there.
+  std::optional<std::set<std::int64_t>> numbers(std::string_view name) const;
   bool is_none(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   /// Whether it is there and is neither None nor False.
@@ -47,7 +51,13 @@ class MegatronArgs {
   std::string words(std::string_view name) const;
 
  private:
-  using Value = std::variant<std::monostate, bool, std::int64_t, std::string>;
+  struct Unread {
+    bool operator==(const Unread&) const = default;
+  };
+  using Numbers = std::set<std::int64_t>;
+  using Value = std::variant<std::monostate, bool, std::int64_t, std::string, Numbers, Unread>;
+
+  static Value read(const PickleTree& tree, PickleValue value);
 
   const Value* find(std::string_view name) const;
 
@@ -58,8 +68,7 @@ class MegatronArgs {
 struct MegatronChunk {
   std::vector<TorchTensor> tensors{};    ///< by their names below the key of the model
   std::vector<RefusedTensor> refused{};  ///< the same
-  /// Layers of the decoder, numbered from 0.
-  std::int64_t layers = 0;
+  std::vector<std::int64_t> layers{};    ///< those of the decoder, ascending
 };
 
 /// What is in a model_optim_rng.pt.
@@ -73,7 +82,7 @@ struct MegatronRankFile {
 };
 
 /// @throws Error kUnsupported if it has no model, or one with the names from before
-///         Megatron-Core; kBadInput if stages or layers are missing; what read_torch_save() throws.
+///         Megatron-Core; kBadInput if a virtual stage is missing; what read_torch_save() throws.
 MegatronRankFile read_megatron_rank(const TorchArchive& archive);
 
 }  // namespace reshardfs

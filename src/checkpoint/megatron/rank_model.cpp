@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
+#include "checkpoint/megatron/layer_numbers.h"
 #include "checkpoint/megatron/rank_directory.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "checkpoint/megatron/tensor_names.h"
@@ -30,12 +31,14 @@ constexpr const char* kWordEmbedding = "embedding.word_embeddings.weight";
 constexpr const char* kOutputLayer = "output_layer.weight";
 
 /// Arguments that are the same in all files of one save.
-constexpr std::array<std::string_view, 21> kSharedArguments{"tensor_model_parallel_size",
+constexpr std::array<std::string_view, 23> kSharedArguments{"tensor_model_parallel_size",
                                                             "pipeline_model_parallel_size",
                                                             "virtual_pipeline_model_parallel_size",
                                                             "expert_model_parallel_size",
                                                             "expert_tensor_parallel_size",
                                                             "num_layers",
+                                                            "noop_layers",
+                                                            "schedules_method",
                                                             "hidden_size",
                                                             "ffn_hidden_size",
                                                             "num_attention_heads",
@@ -53,14 +56,16 @@ constexpr std::array<std::string_view, 21> kSharedArguments{"tensor_model_parall
                                                             "consumed_train_samples"};
 
 /// Arguments that tell how the model is cut and padded.
-constexpr std::array<std::string_view, 8> kShownArguments{"tensor_model_parallel_size",
-                                                          "pipeline_model_parallel_size",
-                                                          "virtual_pipeline_model_parallel_size",
-                                                          "expert_model_parallel_size",
-                                                          "num_layers",
-                                                          "vocab_size",
-                                                          "padded_vocab_size",
-                                                          "make_vocab_size_divisible_by"};
+constexpr std::array<std::string_view, 10> kShownArguments{"tensor_model_parallel_size",
+                                                           "pipeline_model_parallel_size",
+                                                           "virtual_pipeline_model_parallel_size",
+                                                           "expert_model_parallel_size",
+                                                           "num_layers",
+                                                           "noop_layers",
+                                                           "schedules_method",
+                                                           "vocab_size",
+                                                           "padded_vocab_size",
+                                                           "make_vocab_size_divisible_by"};
 
 /// 1 if it is None or not there, as before the argument existed.
 std::int64_t size_or_one(const MegatronArgs& args, std::string_view name) {
@@ -110,7 +115,7 @@ class RankModel {
   void join() {
     require_one_save();
     require_processes();
-    count_layers();
+    number_layers();
     find_other_layers();
     for (std::size_t i = 0; i < contents_.size(); ++i) place(i);
     require_on_all_ranks();
@@ -174,41 +179,28 @@ class RankModel {
 
   std::size_t chunks() const { return contents_.front().saved.chunks.size(); }
 
-  /// All files of a stage must have the same layers, and the stages together those of the model.
-  void count_layers() {
-    const auto stated =
-        static_cast<std::size_t>(size_or_one(args_, "virtual_pipeline_model_parallel_size"));
-    std::vector<std::vector<std::int64_t>> counts(static_cast<std::size_t>(sizes_.pipeline));
+  /// All files of a stage must have the same layers.
+  void number_layers() {
+    const std::size_t stated = stated_chunks(args_);
+    StageLayers layers(static_cast<std::size_t>(sizes_.pipeline));
     for (std::size_t i = 0; i < contents_.size(); ++i) {
       const std::vector<MegatronChunk>& chunks = contents_[i].saved.chunks;
       if (chunks.size() != stated) {
         refuse(quoted(i) + " has " + counted(chunks.size(), "part") +
-               " of the model, but the arguments state virtual_pipeline_model_parallel_size " +
-               args_.words("virtual_pipeline_model_parallel_size"));
+               " of the model, but the arguments state " + std::to_string(stated) +
+               " (virtual_pipeline_model_parallel_size " +
+               args_.words("virtual_pipeline_model_parallel_size") + ")");
       }
-      std::vector<std::int64_t> layers;
-      layers.reserve(chunks.size());
-      for (const MegatronChunk& chunk : chunks) layers.push_back(chunk.layers);
-      std::vector<std::int64_t>& known = counts[static_cast<std::size_t>(ranks_[i].stage)];
-      if (known.empty()) known = layers;
-      if (known != layers) {
-        refuse(quoted(i) + " has another number of layers than other ranks of its stage");
-      }
+      std::vector<std::vector<std::int64_t>> held;
+      held.reserve(chunks.size());
+      for (const MegatronChunk& chunk : chunks) held.push_back(chunk.layers);
+      auto& known = layers[static_cast<std::size_t>(ranks_[i].stage)];
+      if (known.empty()) known = held;
+      if (known != held) refuse(quoted(i) + " has other layers than other ranks of its stage");
     }
-    offsets_ = LayerOffsets(counts);
-    const auto layers = args_.number("num_layers");
-    if (!layers) {
+    numbers_ = LayerNumbers(args_, layers);
+    if (!args_.number("num_layers")) {
       out_.completeness.unstated = "how many layers the model has";
-    } else if (args_.is_set("noop_layers")) {
-      throw Error(ErrorKind::kUnsupported,
-                  "was saved with noop_layers " + args_.words("noop_layers") +
-                      ", which are layers without parameters: the files do not state the numbers "
-                      "of the others")
-          .hint("save it without --noop-layers, or convert it with the tools of MindSpeed-LLM");
-    } else if (offsets_.layers() != 0 && offsets_.layers() != *layers) {
-      refuse("has " + std::to_string(offsets_.layers()) +
-             " layers in all stages, but the arguments state num_layers " +
-             std::to_string(*layers));
     }
   }
 
@@ -236,8 +228,8 @@ class RankModel {
           "torch_dist (--ckpt-format torch_dist)";
     }
     if (const auto layer = decoder_layer(out.name)) {
-      const auto first = offsets_.of(static_cast<std::size_t>(rank.stage), chunk);
-      out.name = with_layer(out.name, *layer + first);
+      out.name =
+          with_layer(out.name, numbers_.of(static_cast<std::size_t>(rank.stage), chunk, *layer));
     } else if (is_on_several_stages(local)) {
       out.problem = "several stages have layers of this name, and their numbers are unknown";
     }
@@ -452,7 +444,7 @@ class RankModel {
   std::vector<MegatronRank> ranks_;  ///< of the contents
   MegatronArgs args_;
   Discovery& out_;
-  LayerOffsets offsets_;
+  LayerNumbers numbers_;
   /// The stages and chunks that have layers outside of the decoder, by what their names begin with.
   std::map<std::string, std::set<std::pair<std::int64_t, std::size_t>>> other_layers_;
   std::vector<Placed> placed_;  ///< of the contents

@@ -79,19 +79,4 @@ std::optional<ExpertName> parse_expert(std::string_view name) {
   return ExpertName{begin + "experts." + std::string(parameter), *number};
 }
 
-LayerOffsets::LayerOffsets(const std::vector<std::vector<std::int64_t>>& counts) {
-  std::size_t chunks = 0;
-  for (const auto& stage : counts) {
-    first_.emplace_back(stage.size(), 0);
-    chunks = std::max(chunks, stage.size());
-  }
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    for (std::size_t stage = 0; stage < counts.size(); ++stage) {
-      if (chunk >= counts[stage].size()) continue;
-      first_[stage][chunk] = layers_;
-      layers_ += counts[stage][chunk];
-    }
-  }
-}
-
 }  // namespace reshardfs

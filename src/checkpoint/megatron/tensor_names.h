@@ -44,21 +44,4 @@ struct ExpertName {
 /// For "...mlp.experts.local_experts.3.linear_fc1.weight" and "...mlp.experts.linear_fc1.weight3".
 std::optional<ExpertName> parse_expert(std::string_view name);
 
-/// Counts the layers of the decoder, which every chunk of every stage numbers from 0. The chunks
-/// follow each other: the first ones of all stages, then the second ones.
-class LayerOffsets {
- public:
-  LayerOffsets() = default;
-  /// @param counts of each stage, for each of its chunks.
-  explicit LayerOffsets(const std::vector<std::vector<std::int64_t>>& counts);
-
-  /// The number of the first layer.
-  std::int64_t of(std::size_t stage, std::size_t chunk) const { return first_[stage][chunk]; }
-  std::int64_t layers() const noexcept { return layers_; }
-
- private:
-  std::vector<std::vector<std::int64_t>> first_;
-  std::int64_t layers_ = 0;
-};
-
 }  // namespace reshardfs

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
@@ -125,10 +126,17 @@ std::optional<ModelNumbers> numbers_of_training(const std::filesystem::path& fil
 
 std::optional<ModelNumbers> numbers_of_arguments(const CheckpointSet& set) {
   constexpr std::string_view kPrefix = "args.";
+  const std::vector<SavedValue>& values = set.beside().values;
+  // The reader of these files has compared num_layers, which counts them.
+  const bool has_noop_layers =
+      std::any_of(values.begin(), values.end(), [](const SavedValue& value) {
+        return value.name == "args.noop_layers" && value.what != "None";
+      });
   std::string json;
-  for (const SavedValue& value : set.beside().values) {
+  for (const SavedValue& value : values) {
     const auto number = parse_number(value.what);
     if (!value.name.starts_with(kPrefix) || !number) continue;
+    if (has_noop_layers && value.name == "args.num_layers") continue;
     add_number(value.name.substr(kPrefix.size()), *number, json);
   }
   return numbers_of_any_type(json, "its arguments");

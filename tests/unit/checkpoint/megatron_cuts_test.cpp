@@ -59,7 +59,7 @@ std::string cut_of(const std::string& name, const Shape& shape,
 const std::string kFirst = "decoder.layers.0.mlp.linear_fc1.weight";
 const std::string kSecond = "decoder.layers.0.mlp.linear_fc2.weight";
 
-TEST(MegatronArguments, AreThePlainAttributesOfAnObject) {
+TEST(MegatronArguments, AreTheAttributesOfAnObject) {
   const MegatronArgs args = args_of({{"n", p::number(7)},
                                      {"t", p::kTrue},
                                      {"f", p::kFalse},
@@ -75,17 +75,18 @@ TEST(MegatronArguments, AreThePlainAttributesOfAnObject) {
   EXPECT_EQ(args.flag("f"), false);
   EXPECT_FALSE(args.flag("n"));
   EXPECT_TRUE(args.is_none("none"));
-  for (const char* name : {"n", "t", "text"}) EXPECT_TRUE(args.is_set(name)) << name;
-  for (const char* name : {"f", "none", "list", "type", "twice", "missing"}) {
-    EXPECT_FALSE(args.is_set(name)) << name;
+  for (const char* name : {"n", "t", "text", "list", "type", "twice"}) {
+    EXPECT_TRUE(args.is_set(name)) << name;
   }
+  for (const char* name : {"f", "none", "missing"}) EXPECT_FALSE(args.is_set(name)) << name;
+  EXPECT_FALSE(args.number("twice"));
   EXPECT_EQ(args.words("n") + args.words("t") + args.words("none") + args.words("text") +
-                args.words("missing"),
-            "7TrueNone'rope'not stated");
+                args.words("missing") + args.words("list"),
+            "7TrueNone'rope'not stateda value of another type");
 }
 
 TEST(MegatronArguments, AreBounded) {
-  EXPECT_FALSE(args_of({{"text", p::text(std::string(257, 'x'))}}).has("text"));
+  EXPECT_FALSE(args_of({{"text", p::text(std::string(257, 'x'))}}).text("text"));
   p::Pairs many;
   for (int i = 0; i <= 16384; ++i) many.emplace_back(std::to_string(i), p::kNone);
   expect_error(ErrorKind::kBadInput, {"more than 16384 arguments"}, [&] { args_of(many); });

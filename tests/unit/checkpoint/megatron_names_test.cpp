@@ -103,23 +103,6 @@ TEST(MegatronLayers, AreNumbered) {
   EXPECT_EQ(other_layers("output_layer.weight"), "");
 }
 
-TEST(MegatronLayers, CountThroughTheStages) {
-  const LayerOffsets offsets({{3}, {4}, {0}, {2}});
-  EXPECT_EQ(offsets.of(0, 0), 0);
-  EXPECT_EQ(offsets.of(1, 0), 3);
-  EXPECT_EQ(offsets.of(3, 0), 7);
-  EXPECT_EQ(offsets.layers(), 9);
-}
-
-/// Stage 0 has the layers 0, 1 and 4, 5; stage 1 has 2, 3 and 6, 7.
-TEST(MegatronLayers, CountThroughTheFirstPartsOfAllStagesFirst) {
-  const LayerOffsets offsets({{2, 2}, {2, 2}});
-  EXPECT_EQ(offsets.of(0, 0), 0);
-  EXPECT_EQ(offsets.of(1, 0), 2);
-  EXPECT_EQ(offsets.of(0, 1), 4);
-  EXPECT_EQ(offsets.of(1, 1), 6);
-}
-
 TEST(MegatronExperts, HaveOneNameInBothModules) {
   const std::string stacked = "decoder.layers.0.mlp.experts.experts.linear_fc1.weight";
   EXPECT_EQ(expert_words("decoder.layers.0.mlp.experts.local_experts.3.linear_fc1.weight"),
