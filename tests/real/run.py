@@ -84,6 +84,14 @@ def leave_nothing(directory: Path, tally: Tally) -> None:
             tally.add("failed", f"process {process}", "was left running")
 
 
+def end_of_log(directory: Path) -> str:
+    """What the program said last: its processes share one log."""
+    with contextlib.suppress(OSError):
+        lines = (directory / "log").read_text(errors="replace").splitlines()
+        return "".join(f"\n   log: {line[:200]}" for line in lines[-25:])
+    return ""
+
+
 def judged(answer: dict, job: Job) -> tuple[str, str]:
     """The verdict, and what is to be said of it."""
     verdict, text = answer["verdict"], answer.get("text", "")
@@ -107,13 +115,20 @@ def run_program(program: Program, python: Path, args: argparse.Namespace, form: 
             place = directory / f"{number}"
             place.mkdir()
             answer = worker.answer(job, place)
+            if answer["verdict"] == "crashed":  # a process of the program itself, once: so a second time counts
+                print(f"crashed, and tried again: {program.name}: {job.name}: {answer['text']}{end_of_log(directory)}",
+                      flush=True)
+                shutil.rmtree(place)
+                place.mkdir()
+                answer = worker.answer(job, place)
+                answer["verdict"] = answer["verdict"].replace("crashed", "failed")
             for mountpoint in mounts_below(place):
                 clean_up(mountpoint)
                 answer = {"verdict": "failed", "text": f"{mountpoint} was left mounted; {answer.get('text', '')}"}
             verdict, text = judged(answer, job)
             if verdict == "failed":
-                text += (f"\n   again: run.sh --seed {form.seed} --pairs {form.pairs} --program {program.name} "
-                         f"--only '{job.name}'; kept: {place}")
+                text += (f"{end_of_log(directory)}\n   again: run.sh --seed {form.seed} --pairs {form.pairs} "
+                         f"--program {program.name} --only '{job.name}'; kept: {place}")
             else:
                 shutil.rmtree(place, ignore_errors=True)
             tally.add(verdict, f"{program.name}: {job.name}", text)

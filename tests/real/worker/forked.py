@@ -8,6 +8,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -21,6 +22,10 @@ FORK = multiprocessing.get_context("fork")
 
 class Failed(Exception):
     """What a process raised."""
+
+
+class Crashed(Failed):
+    """A signal ended a process, and nothing that reshardfs has done can send it: SIGBUS tells of a mount's file."""
 
 
 def child_main(rank: int, directory: Path, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -40,16 +45,21 @@ def child_main(rank: int, directory: Path, function: Callable[..., None], argume
 def finished(processes: list[Any], directory: Path) -> None:
     """Waits for all; ends all when one fails."""
     left = {process.sentinel: process for process in processes}
+    first: int | None = None
     while left:
         for sentinel in connection.wait(list(left)):
             process = left.pop(sentinel)
             process.join()
             if process.exitcode:
+                first = first or process.exitcode
                 for other in left.values():
                     other.kill()
-    if any(process.exitcode for process in processes):
+    if first:
         errors = sorted(directory.glob("error*"), key=lambda path: path.stat().st_mtime_ns)
-        raise Failed(errors[0].read_text() if errors else "a process ended without a word; see the log")
+        if errors:
+            raise Failed(errors[0].read_text())
+        kind = Crashed if first < 0 and -first != signal.SIGBUS else Failed
+        raise kind(f"a process ended with {first} and no word")
 
 
 def run(world: int, function: Callable[..., None], *arguments: Any) -> None:

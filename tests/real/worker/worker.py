@@ -29,8 +29,9 @@ def answer_to(job):
         return {"verdict": "skipped", "text": str(reason)}
     except AssertionError as error:
         return {"verdict": "failed", "text": str(error) or traceback.format_exc()}
-    except BaseException:
-        return {"verdict": "failed", "text": traceback.format_exc()}
+    except BaseException as error:
+        verdict = "crashed" if type(error).__name__ == "Crashed" else "failed"
+        return {"verdict": verdict, "text": traceback.format_exc()}
 
 
 def main():
