@@ -160,7 +160,7 @@ def make(name: str, mindspeed: Path) -> None:
     (one, *_) = sorted(target.glob("src/iter_*/*/model_optim_rng.pt"))
     saved = torch.load(one, weights_only=False)
     objects = [key for key in saved if not key.startswith("model")]
-    objects += [f"args.{key}" for key in SHOWN if hasattr(saved["args"], key)]
+    objects += ["*._extra_state", *(f"args.{key}" for key in SHOWN if hasattr(saved["args"], key))]
     case = {"name": name, "what": what, "written_by": "MindSpeed and Megatron-LM 0.19.2", "source": "src", "must": "same",
             "options": [], "refused": [], "objects": sorted(objects),
             "note": "expected are the layers that have parameters, in their order"}
