@@ -244,6 +244,16 @@ class Directories(unittest.TestCase):
             self.assertEqual(result.code, 2, result.stdout)
             self.assertIn("has the names of the model, without a key before them", one_line(result))
 
+    def test_a_tag_of_deepspeed_may_have_any_name(self) -> None:
+        for case, step, tracker in (("deepspeed_z1_w2", "global_step10", "latest"),
+                                    ("deepspeed_universal", "global_step10_universal", "latest_universal")):
+            with self.subTest(case):
+                shutil.rmtree(self.place, ignore_errors=True)
+                shutil.copytree(TESTS / "goldentorch" / case / "src", self.place)
+                (self.place / step).rename(self.place / "best")
+                (self.place / tracker).write_text("best\n")
+                self.check(self.place, read_safetensors(TESTS / "goldentorch" / case / "expected.safetensors")[0])
+
     def test_a_run_of_verl(self) -> None:
         shutil.copytree(FSDP / "src", self.place / "global_step_10/actor")
         (self.place / "latest_checkpointed_iteration.txt").write_text("10")

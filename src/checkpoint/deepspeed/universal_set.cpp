@@ -372,12 +372,23 @@ class UniversalReader {
 };
 
 /// Where `latest` names a step of ZeRO, too, that one is taken: it may be newer.
+bool has_zero_tracker(const fs::path& directory, const SourceTreePtr& tree) {
+  return path_kind(directory / "latest", tree) == PathKind::kOther;
+}
+
 std::optional<StepDirectories> find_universal_tags(const fs::path& directory,
                                                    const SourceTreePtr& tree) {
   auto found = list_steps(directory, kUniversalTagNames, tree, /*needs_tracker=*/false);
   if (!found || found->directories.empty() || !found->tracked) return std::nullopt;
-  if (path_kind(directory / "latest", tree) == PathKind::kOther) return std::nullopt;
+  if (has_zero_tracker(directory, tree)) return std::nullopt;
   return found;
+}
+
+/// The directory that `latest_universal` names, as programs may choose it, if it has a checkpoint.
+std::optional<fs::path> own_universal_tag_of(const fs::path& directory, const SourceTreePtr& tree) {
+  if (has_zero_tracker(directory, tree)) return std::nullopt;
+  const auto named = tracked_directory(directory, kUniversalTagNames, tree);
+  return named && !parameters_in(*named, tree).empty() ? named : std::nullopt;
 }
 
 }  // namespace
@@ -392,6 +403,11 @@ std::optional<Discovery> discover_universal(const fs::path& directory,
     out.step = step;
     if (!step.empty()) out.steps = {step};
     return out;
+  }
+  if (options.step == kLatestStep) {
+    if (const auto own = own_universal_tag_of(directory, tree)) {
+      return discover_universal(*own, options, tree);
+    }
   }
   const auto found = find_universal_tags(directory, tree);
   if (!found) return std::nullopt;
@@ -413,7 +429,9 @@ std::optional<std::vector<StepInfo>> find_universal_steps(const fs::path& direct
     return std::vector<StepInfo>{{*step, {Rank()}, true, {directory}}};
   }
   const auto found = find_universal_tags(directory, tree);
-  if (!found) return std::nullopt;
+  if (!found) {
+    return own_universal_tag_of(directory, tree) ? std::optional(std::vector<StepInfo>()) : std::nullopt;
+  }
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {
     if (!parameters_in(path, tree).empty()) {

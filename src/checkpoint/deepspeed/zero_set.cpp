@@ -8,7 +8,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text/file_name.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
@@ -22,9 +21,7 @@
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
-#include "storage/inputs.h"
 #include "storage/local/directory.h"
-#include "storage/small_file.h"
 
 namespace reshardfs {
 namespace {
@@ -184,18 +181,10 @@ std::optional<StepDirectories> find_zero_tags(const fs::path& directory, const S
   return found;
 }
 
-/// The directory that `latest` names, if its name is no number of a step, as programs may choose
-/// it, and it has a checkpoint.
+/// The directory that `latest` names, as programs may choose it, if it has a checkpoint.
 std::optional<fs::path> own_tag_of(const fs::path& directory, const SourceTreePtr& tree) {
-  constexpr std::uint64_t kMostBytes = 4096;
-  const fs::path tracker = directory / kZeroTagNames.tracker;
-  if (path_kind(tracker, tree) != PathKind::kOther) return std::nullopt;
-  std::string tag = read_small_file(tracker, kMostBytes, unrecorded(tree));
-  tag.erase(tag.find_last_not_of(" \t\r\n") + 1);
-  if (parse_zero_tag(tag) || !is_plain_file_name(tag)) return std::nullopt;
-  const fs::path named = directory / tag;
-  if (path_kind(named, tree) != PathKind::kDirectory) return std::nullopt;
-  return find_zero_files(named, tree) ? std::optional(named) : std::nullopt;
+  const auto named = tracked_directory(directory, kZeroTagNames, tree);
+  return named && find_zero_files(*named, tree) ? named : std::nullopt;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/file_name.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -74,6 +75,18 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
     if (needs_tracker) throw;
   }
   return out;
+}
+
+std::optional<fs::path> tracked_directory(const fs::path& root, const StepNames& names,
+                                          const SourceTreePtr& tree) {
+  constexpr std::uint64_t kMostBytes = 4096;
+  const fs::path tracker = root / names.tracker;
+  if (path_kind(tracker, tree) != PathKind::kOther) return std::nullopt;
+  std::string name = read_small_file(tracker, kMostBytes, unrecorded(tree));
+  name.erase(name.find_last_not_of(" \t\r\n") + 1);
+  if (names.parse(name) || !is_plain_file_name(name)) return std::nullopt;
+  const fs::path named = root / name;
+  return path_kind(named, tree) == PathKind::kDirectory ? std::optional(named) : std::nullopt;
 }
 
 ChosenStep choose_step(const StepDirectories& found, const std::string& wanted) {

@@ -51,6 +51,11 @@ struct StepDirectories {
 std::optional<StepDirectories> list_steps(const std::filesystem::path& root, const StepNames& names,
                                           const SourceTreePtr& tree, bool needs_tracker);
 
+/// The directory that the tracker names, if its name is that of no step: programs may choose it.
+std::optional<std::filesystem::path> tracked_directory(const std::filesystem::path& root,
+                                                       const StepNames& names,
+                                                       const SourceTreePtr& tree);
+
 struct ChosenStep {
   std::string step;  ///< empty: the directory that belongs to no step
   std::filesystem::path directory;
