@@ -21,6 +21,7 @@
 #include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
 #include "base/posix/poll_until.h"
+#include "base/text/shell_text.h"
 #include "daemon/process/caller.h"
 #include "daemon/process/log.h"
 #include "fuse/mounting/own_namespaces.h"
@@ -112,6 +113,7 @@ class Job {
  private:
   void start_mount() {
     const std::vector<char*> words = pointers(mount_words_);
+    const std::string beside = shell_line(command_words_);
     mount_ = ::fork();
     if (mount_ < 0) throw io_error("start", "reshardfs mount", errno);
     if (mount_ > 0) return;
@@ -122,6 +124,7 @@ class Job {
     if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
     // Whoever waits for this process has not started that one.
     ::unsetenv("NOTIFY_SOCKET");
+    ::setenv(kBesideCommand, beside.c_str(), 1);
     end_with(self_);
     ::execv("/proc/self/exe", words.data());
     ::_exit(kCannotRun);

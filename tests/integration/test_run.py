@@ -92,6 +92,15 @@ class Command(RunTest):
         user, group = (NOBODY, NOBODY) if self.prefix else (os.geteuid(), os.getegid())
         self.assertEqual((done.stdout, done.returncode), (f"{expected}{user}\n{group}\n", 7), done.stderr)
 
+    def test_what_is_proposed_is_a_run(self) -> None:
+        above = self.root / "above"
+        above.mkdir()
+        self.source.rename(above / "model")
+        self.source = above
+        done = self.run_to_end("echo", "a b")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"run: reshardfs run {above}/model {self.place} --views ranks,merged -- echo 'a b'\n", done.stderr)
+
     def test_what_ends_the_command_is_told(self) -> None:
         with self.running("exec sleep 1000") as (process, _, command):
             os.kill(command, signal.SIGKILL)

@@ -2,6 +2,7 @@
 #include "cli/advice/command_text.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -9,12 +10,15 @@
 #include "base/text/shell_text.h"
 #include "cli/describe/free_names.h"
 #include "cli/options/table.h"
+#include "daemon/mounted_command.h"
 #include "storage/location.h"
 
 namespace reshardfs {
 namespace {
 
 using Words = std::vector<std::string>;
+
+constexpr const char* kForeground = "foreground";  // which 'run' gives its mount
 
 /// A name for what an argument or option says where to write; empty: only the user knows.
 std::string free_name_for(const Given& given, const std::string& name) {
@@ -36,12 +40,18 @@ std::string free_name_for(const Given& given, const std::string& name) {
 }  // namespace
 
 std::string command_text(const Given& given) {
+  const bool is_mount = given.command().bit == commands::kMount;
+  const char* const beside = is_mount ? std::getenv(kBesideCommand) : nullptr;
   Words options;
   for (const GivenOption& use : given.options) {
+    if (beside != nullptr && use.option->name == kForeground) continue;
     const Words typed = typed_words(use);
     options.insert(options.end(), typed.begin(), typed.end());
   }
-  if (given.command().bit == commands::kMount && given.arguments.size() == 2) {
+  if (beside != nullptr) {
+    return command_line("run", given.arguments, options) + " -- " + beside;
+  }
+  if (is_mount && given.arguments.size() == 2) {
     const std::string mountpoint = given.argument("MOUNTPOINT");
     std::error_code failed;
     const bool is_there = std::filesystem::exists(mountpoint, failed) || failed;
