@@ -214,7 +214,7 @@ run_with_files() {
     return
   fi
   if [ -z "$build" ]; then
-    ! command -v apt-get >/dev/null || install_packages "${BUILD_PACKAGES[@]}"
+    install_packages "${BUILD_PACKAGES[@]}"
     build_installable -DCMAKE_INSTALL_PREFIX=/usr/local
     build=$PWD/build/release
   fi

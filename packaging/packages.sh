@@ -75,11 +75,35 @@ update_package_lists() {
   say "'apt-get update' failed: going on with the package lists that are here"
 }
 
+# Where there is no apt: programs and libraries that the build would not find, one a line.
+missing_for_build() {
+  local name
+  for name in cmake ninja g++ pkg-config protoc python3; do
+    command -v "$name" >/dev/null || echo "$name"
+  done
+  command -v pkg-config >/dev/null || return 0
+  for name in expat fmt fuse3 libcurl libssl libutf8proc libxxhash nlohmann_json protobuf spdlog tomlplusplus \
+    yaml-cpp zlib; do
+    pkg-config --exists "$name" || echo "lib${name#lib}"
+  done
+}
+
+# Says all of it before anything is built, and the way without a build.
+require_for_build() {
+  local missing
+  missing=$(missing_for_build)
+  [ -z "$missing" ] ||
+    die "there is no apt-get here, and the build lacks ${missing//$'\n'/, }: install these, or take the tarball," \
+      "which needs only glibc 2.28 (docs/install.md)"
+}
+
 # install_packages NAME...: asks apt only for what is missing, so that it works offline afterwards.
 install_packages() {
   local package missing=()
-  command -v apt-get >/dev/null ||
-    die "there is no apt-get here; on other systems install what packaging/packages.sh lists"
+  if ! command -v apt-get >/dev/null; then
+    require_for_build
+    return
+  fi
   for package in "$@"; do
     is_installed "$package" || missing+=("$package")
   done

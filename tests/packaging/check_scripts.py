@@ -77,9 +77,21 @@ def script_problems(root):
                 yield f"{script}: configures without -D{OPTION}={wanted}: cmake {call}"
 
 
+def missing_problems(root):
+    """Without apt, what the build lacks is told before it begins, with the way without it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("bash", "basename", "dirname", "id", "readlink", "realpath"):
+            Path(folder, name).symlink_to(shutil.which(name))
+        for script in ("setup.sh", "install.sh"):
+            done = subprocess.run([shutil.which("bash"), root / "packaging" / script], env={"PATH": folder},
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=50)
+            if done.returncode != 1 or "lacks cmake, ninja, g++" not in done.stderr or "tarball" not in done.stderr:
+                yield f"{script}: without apt it says: {done.stdout}{done.stderr}"
+
+
 def main():
     root = report.arguments().root
-    problems = [*preset_problems(root), *script_problems(root), *shellcheck_problems(root)]
+    problems = [*preset_problems(root), *script_problems(root), *missing_problems(root), *shellcheck_problems(root)]
     report.finish(problems, f"{len(SCRIPTS)} scripts, {len(DEVELOPMENT)} presets for development")
 
 
