@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +22,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
+from cached_programs import torch_python  # noqa: E402
 from mounted import SKIP, Settings, fuse_problem, mounted, scratch  # noqa: E402
 
 PROGRAM = Path(__file__).resolve().parent / "dcp_load_ranks.py"
-PYTHON = shlex.split(os.environ.get("RESHARDFS_TORCH", "")) or [sys.executable]
+PYTHON = torch_python()
 ROWS = '["*.q.weight", "*.k.weight", "*.v.weight", "*.gate.weight", "*.up.weight", "emb.weight", "head.weight"]'
 COLUMNS = '["*.o.weight", "*.down.weight"]'
 SAVED = "dcp.save"
