@@ -20,8 +20,9 @@ namespace fs = std::filesystem;
 
 const NameGlobs taken{"*.json", "*.jinja", "*.model", "*.model.*", "*.tiktoken", "*.py",
                       "*.txt",  "*.yaml",  "*.yml",   "LICENSE*",  "NOTICE*",    "README*"};
-const NameGlobs never_taken{"*.index.json", "*.index.*.json", "*.safetensors", "*.bin",
-                            "*.pt",         "*.ckpt",         "*.gguf",        "latest_*"};
+const NameGlobs never_taken{"zero_to_fp32.py", "*.index.json", "*.index.*.json",
+                            "*.safetensors",   "*.bin",        "*.pt",
+                            "*.ckpt",          "*.gguf",       "latest_*"};
 
 constexpr std::uint64_t kMaxModulesBytes = 1 << 20U;
 /// Folders of a module that are inside each other.

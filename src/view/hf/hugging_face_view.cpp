@@ -2,6 +2,7 @@
 /// hf/: the model as the directory that transformers, vLLM and others load: shards with weights
 /// alone, their index, and the files that go with the model's config.json.
 #include <algorithm>
+#include <string_view>
 
 #include "reshardfs/error.h"
 
@@ -15,6 +16,7 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kModelDirectory = "hf";
+constexpr std::string_view kHub = "Hugging Face";
 
 /// Loaders know an adapter by the name of its file, and ask for no index.
 void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
@@ -25,6 +27,17 @@ void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
   if (!is_adapter || files.size() != 2) return;
   files.pop_back();
   files.front().path = std::string(kModelDirectory) + "/adapter_model.safetensors";
+}
+
+bool has_config(const ViewContext& context) {
+  return !context.model.config_file.empty();
+}
+
+/// Whether the names may be those of Hugging Face's models without being asked for: a map shows
+/// them, or there is the config.json of the model, and no map.
+bool may_be_known(const ViewContext& context) {
+  const std::string& side = context.model.side;
+  return side == kHub || (side.empty() && has_config(context));
 }
 
 /// @throws Error kUsage for a set that says of itself that it is an adapter.
@@ -40,7 +53,7 @@ void require_model(const TargetTable& whole) {
 /// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
 ///         would begin with random weights.
 void require_known_names(const ViewContext& context, const TakesParameter& is_weight) {
-  if (!context.model.side.empty() || context.model.config_file.empty()) return;
+  if (!context.model.side.empty() || !has_config(context)) return;
   std::vector<std::string> names;
   for (const TargetParameter& parameter : context.whole->parameters()) {
     if (is_array(parameter.dtype) && is_weight(parameter)) names.push_back(parameter.name);
@@ -57,12 +70,12 @@ void require_known_names(const ViewContext& context, const TakesParameter& is_we
 
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   const bool asked = !context.options.views.empty();
-  if (context.whole == nullptr || (!asked && context.model.side != "Hugging Face")) return {};
-  require_model(*context.whole);
+  if (context.whole == nullptr || (!asked && !may_be_known(context))) return {};
   const TakesParameter is_weight = weights_alone(context);
-  require_known_names(context, is_weight);
   std::vector<OutputFile> files;
   try {
+    require_model(*context.whole);
+    require_known_names(context, is_weight);
     files = hub_shards(context, kModelDirectory, is_weight);
     if (files.empty()) {
       throw Error(ErrorKind::kMissing,
@@ -73,7 +86,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     context.leave_out(ViewKind::kHuggingFace, "hf/", error);
     return {};
   }
-  if (!context.model.side.empty() && context.model.side != "Hugging Face") {
+  if (!context.model.side.empty() && context.model.side != kHub) {
     context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +
                                ", which loaders of Hugging Face's models do not know");
   }
