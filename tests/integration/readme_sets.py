@@ -14,6 +14,7 @@ from pathlib import Path
 from map_sets import (config_of, golden, mcore_rules, mcore_strategy, megatron_spec, with_states, write_hub,
                       write_ranks)
 
+import deepspeed_sets
 import numpy as np
 from ckpt_format import by_name, encode_checkpoint, record_of
 from documents import ROOT, block_that_begins
@@ -175,6 +176,17 @@ class Sets:
         (to / "Qwen3-8B").mkdir()
         (to / "Qwen3-8B/config.json").write_text(json.dumps(config_of(case)))
 
+    def zero(self, to: Path) -> None:
+        """What a training with DeepSpeed on four devices leaves, beside the model's configuration and tokenizer."""
+        weights = {name: array for name, (_, array) in golden("qwen3_mcore", "src").items()}
+        shapes = {name: array.shape for name, array in weights.items()}
+        moments = {kind: {name: np.zeros(shape, "<f4") for name, shape in shapes.items()} for kind in deepspeed_sets.MOMENTS}
+        spec = deepspeed_sets.Spec(4, 3, [shapes], weights, moments, prefix="bf16_", tag="global_step500")
+        run = to / "zero3-run"
+        deepspeed_sets.write_set(run, spec)
+        (run / "config.json").write_text(json.dumps(config_of("qwen3_mcore")))
+        (run / "tokenizer.json").write_text("{}")
+
     def quantized(self, to: Path) -> None:
         """A model in 8-bit floats, with a scale for each block."""
         place = to / "DeepSeek-V3"
@@ -194,6 +206,7 @@ class Sets:
 
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
+    ("zero3-run", Sets.zero),
     ("megatron-run", Sets.megatron),
     ("--dequantize", Sets.quantized),
     (r"checkpoint\.pt|global_step_10|Meta-Llama|(export|mount) run ", Sets.torch),

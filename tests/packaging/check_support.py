@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of sources and targets in README.md says yes only where docs/support.md names tests in the same cell, and
-ctest runs these. README.zh-CN.md says the same."""
+"""Each cell of the table of sources and targets in docs/support.md names tests that ctest runs."""
 
 import json
 import re
@@ -8,16 +7,13 @@ import subprocess
 
 import report
 
-README, CHINESE, TESTS = "README.md", "README.zh-CN.md", "docs/support.md"
+TESTS = "docs/support.md"
 
 
-def table_of(path, first):
-    """Its rows, each a list of cells; the first column of the table is called so."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+def rows_of(path):
+    """Of its table, each a list of cells."""
+    return [[cell.strip() for cell in line.strip("|").split("|")]
             for line in path.read_text().splitlines() if line.startswith("|")]
-    begin = next(number for number, row in enumerate(rows) if row[0] == first)
-    end = next((number for number, row in enumerate(rows) if number > begin and len(row) != len(rows[begin])), None)
-    return rows[begin:end]
 
 
 def tests_of(build):
@@ -26,29 +22,18 @@ def tests_of(build):
     return {test["name"] for test in json.loads(listed)["tests"]}
 
 
-def problems_of(said, named, known):
-    if [row[0] for row in said] != [row[0] for row in named] or said[0] != named[0]:
-        yield f"{TESTS}: the rows or columns are not those of {README}"
-        return
-    for row, tests in list(zip(said, named))[2:]:
-        for column, cell, names in zip(said[0][1:], row[1:], tests[1:]):
-            place = f"from {row[0]}, {column}"
-            found = re.findall(r"`(\w+)`", names)
-            if (cell == "yes") != bool(found):
-                yield f"{place}: {README} says '{cell}', and {TESTS} names {found or 'no test'}"
-            for name in found:
-                if name not in known:
-                    yield f"{place}: ctest has no test '{name}'"
+def problems_of(rows, known):
+    for row in rows[2:]:
+        for column, cell in zip(rows[0][1:], row[1:], strict=True):
+            names = re.findall(r"`(\w+)`", cell)
+            if not names or not known.issuperset(names):
+                yield f"{TESTS}: from {row[0]}, {column}: ctest has not all of {names or 'no test'}"
 
 
 def main():
     arguments = report.arguments("build")
-    said, named = table_of(arguments.root / README, "from"), table_of(arguments.root / TESTS, "from")
-    problems = list(problems_of(said, named, tests_of(arguments.build)))
-    chinese = table_of(arguments.root / CHINESE, "源")
-    if [[cell == "yes" for cell in row] for row in said] != [[cell == "是" for cell in row] for row in chinese]:
-        problems.append(f"{CHINESE}: its table does not say what that of {README} says")
-    report.finish(problems, f"{sum(cell == 'yes' for row in said for cell in row)} cells")
+    rows = rows_of(arguments.root / TESTS)
+    report.finish(list(problems_of(rows, tests_of(arguments.build))), f"{len(rows[0]) * len(rows[2:])} cells")
 
 
 main()
