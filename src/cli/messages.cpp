@@ -41,11 +41,6 @@ void tell(const char* name, const std::function<void(JsonWriter&)>& write_member
   static_cast<void>(write_all(listener(), json.take() + "\n"));
 }
 
-/// null instead of an empty one.
-void write_text(JsonWriter& json, const char* name, const std::string& text) {
-  text.empty() ? json.null_member(name) : json.member(name, text);
-}
-
 }  // namespace
 
 bool has_listener() noexcept {
@@ -61,10 +56,10 @@ void tell_error(const Error& error) noexcept {
   try {
     tell("error", [&](JsonWriter& json) {
       json.member("kind", name_of(error.kind()));
-      write_text(json, "path", error.file());
-      write_text(json, "parameter", error.parameter());
-      error.rank() ? json.member("rank", error.rank()->number()) : json.null_member("rank");
-      write_text(json, "hint", error.hint());
+      json.member_or_null("path", error.file());
+      json.member_or_null("parameter", error.parameter());
+      json.member_or_null("rank", error.rank());
+      json.member_or_null("hint", error.hint());
       json.member("message", error.message());
       json.member("text", error.what());
     });
@@ -96,7 +91,7 @@ void tell_progress(const Progress::Values& values) noexcept {
       json.member("total_bytes", values.total_bytes);
       json.member("files", values.files);
       json.member("total_files", values.total_files);
-      write_text(json, "file", values.current);
+      json.member_or_null("file", values.current);
     });
   } catch (const std::exception&) {
     // The work goes on.

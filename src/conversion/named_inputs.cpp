@@ -105,15 +105,11 @@ void write_inputs(JsonWriter& json, const char* key, const ConversionOptions& op
   std::sort(all.begin(), all.end(), [](const NamedInput& a, const NamedInput& b) {
     return std::tie(a.name, a.input->content) < std::tie(b.name, b.input->content);
   });
-  json.open_list(key);
-  for (const auto& [name, input] : all) {
-    json.open_object();
-    json.member(kNameMember, name);
-    if (!input->content.empty()) json.member(kContentMember, input->content);
-    if (!input->version.empty()) json.member(kVersionMember, input->version);
-    json.close_object();
-  }
-  json.close_list();
+  json.objects(key, all, [&](const NamedInput& input) {
+    json.member(kNameMember, input.name);
+    if (!input.input->content.empty()) json.member(kContentMember, input.input->content);
+    if (!input.input->version.empty()) json.member(kVersionMember, input.input->version);
+  });
 }
 
 std::string difference_of_inputs(const JsonValue& old, const JsonValue& now) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
 #include "base/text/numbers.h"
 
 namespace reshardfs {
@@ -77,6 +79,11 @@ bool is_json_number(std::string_view text) noexcept {
   double value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   return result.ec == std::errc() ? std::isfinite(value) : !is_huge(parts);
+}
+
+std::string json_number_text(double value) {
+  // A number alone: to destroy it takes no memory, as it would for a list or an object.
+  return nlohmann::json(value).dump();
 }
 
 }  // namespace reshardfs

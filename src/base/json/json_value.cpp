@@ -119,6 +119,16 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
   return found;
 }
 
+JsonValue JsonValue::operator[](std::string_view key) const {
+  static const JsonNodes kNone{.nodes = {{}}, .text = {}};
+  return find(key).value_or(JsonValue(kNone, 0));
+}
+
+std::uint64_t JsonValue::count() const {
+  const auto value = unsigned_integer();
+  return value ? *value : 0;
+}
+
 std::optional<std::uint64_t> JsonValue::unsigned_integer() const {
   if (const auto value = integer()) {
     return *value < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(*value));
@@ -153,10 +163,10 @@ void read_json_value(JsonReader& reader, const JsonLimits& limits, JsonNodes& ou
   ValueTaker(reader, limits, out).take();
 }
 
-std::optional<JsonDocument> JsonDocument::parse(std::string_view text) {
+std::optional<JsonDocument> JsonDocument::parse(std::string_view text, std::size_t max_depth) {
   JsonDocument document;
   try {
-    JsonReader reader(text);
+    JsonReader reader(text, {.max_depth = max_depth});
     // Not more than a few times the text, which is in memory as it is.
     constexpr std::size_t kAll = std::numeric_limits<std::uint32_t>::max();
     read_json_value(reader, {.values = kAll, .text_bytes = kAll}, document.nodes_);

@@ -51,6 +51,8 @@ class JsonValue {
   }
   /// Nothing: it is none, or is negative, or exceeds 64 bits.
   std::optional<std::uint64_t> unsigned_integer() const;
+  /// 0: it is none.
+  std::uint64_t count() const;
   std::optional<bool> boolean() const {
     return kind() == JsonKind::kBoolean ? std::optional(node().integer != 0) : std::nullopt;
   }
@@ -68,6 +70,8 @@ class JsonValue {
   /// The member of that name, of several the last, as other readers have it; it takes time in
   /// proportion to their number.
   std::optional<JsonValue> find(std::string_view key) const;
+  /// The same; null if there is none.
+  JsonValue operator[](std::string_view key) const;
 
   /// Whether both are the same, with members in the same order. Numbers that are no integers must
   /// be written alike.
@@ -124,8 +128,11 @@ void read_json_value(JsonReader& reader, const JsonLimits& limits, JsonNodes& ou
 /// A small JSON text. Of keys that stand twice the last counts, as with other readers.
 class JsonDocument {
  public:
-  /// @return nothing: the text is not valid JSON, or too large for JsonNode.
-  static std::optional<JsonDocument> parse(std::string_view text);
+  /// Null.
+  JsonDocument() : nodes_{.nodes = {{}}, .text = {}} {}
+  /// @return nothing: the text is not valid JSON, nested too deeply, or too large for JsonNode.
+  static std::optional<JsonDocument> parse(std::string_view text,
+                                           std::size_t max_depth = kMaxJsonDepth);
 
   JsonValue value() const { return {nodes_, 0}; }
 

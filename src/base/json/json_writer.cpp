@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_number.h"
 #include "base/text/utf8.h"
 
 namespace reshardfs {
@@ -138,6 +139,10 @@ void JsonWriter::key(std::string_view name) {
   put_quoted(name);
   text_ += style_.after_key;
   has_key_ = true;
+}
+
+void JsonWriter::real(double value) {
+  put(json_number_text(value));
 }
 
 void JsonWriter::put(std::string_view value) {

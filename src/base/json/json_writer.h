@@ -8,7 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+
+#include "reshardfs/rank.h"
 
 namespace reshardfs {
 
@@ -55,11 +58,13 @@ class JsonWriter {
   /// @throws as json_quoted().
   void key(std::string_view name);
   void text(std::string_view value) { put_quoted(value); }
-  void text_or_null(const std::optional<std::string>& value) { value ? text(*value) : null(); }
   template <std::integral Number>
   void number(Number value) {
     put(std::to_string(value));
   }
+  void number(Rank rank) { number(rank.number()); }
+  /// As short as reads back as the same; what is not finite is null.
+  void real(double value);
   void boolean(bool value) { put(value ? "true" : "false"); }
   void null() { put("null"); }
   /// A value that is JSON already.
@@ -87,13 +92,20 @@ class JsonWriter {
     key(name);
     open_list();
   }
+  /// A list that has an object for each item.
+  template <typename Items, typename WriteMembers>
+  void objects(std::string_view name, const Items& items, const WriteMembers& write_members) {
+    open_list(name);
+    for (const auto& item : items) {
+      open_object();
+      write_members(item);
+      close_object();
+    }
+    close_list();
+  }
   void member(std::string_view name, std::string_view value) {
     key(name);
     text(value);
-  }
-  void member_or_null(std::string_view name, const std::optional<std::string>& value) {
-    key(name);
-    text_or_null(value);
   }
   template <typename Texts>
   void texts(std::string_view name, const Texts& list) {
@@ -105,14 +117,26 @@ class JsonWriter {
     key(name);
     numbers(list);
   }
-  template <std::integral Number>
+  template <typename Number>
+  requires std::is_arithmetic_v<Number>
   void member(std::string_view name, Number value) {
     key(name);
     if constexpr (std::same_as<Number, bool>) {
       boolean(value);
+    } else if constexpr (std::floating_point<Number>) {
+      real(value);
     } else {
       number(value);
     }
+  }
+  void member(std::string_view name, Rank rank) { member(name, rank.number()); }
+  template <typename Value>
+  void member_or_null(std::string_view name, const std::optional<Value>& value) {
+    value ? member(name, *value) : null_member(name);
+  }
+  /// Null if it is empty.
+  void member_or_null(std::string_view name, std::string_view value) {
+    value.empty() ? null_member(name) : member(name, value);
   }
   void null_member(std::string_view name) {
     key(name);

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/json/json_reader.h"
@@ -16,13 +14,11 @@ std::string common_json(const std::map<std::string, CommonValue, std::less<>>& v
   JsonWriter json({.after_key = ": ", .indent = 4});
   json.open_object();
   for (const std::string_view key : kCommonKeys) {
-    json.key(key);
     const auto found = values.find(key);
     if (found == values.end()) {
-      json.null();
+      json.null_member(key);
     } else {
-      // A number alone: to destroy it takes no memory, as it would for a list or an object.
-      std::visit([&](auto number) { json.written(nlohmann::json(number).dump()); }, found->second);
+      std::visit([&](auto number) { json.member(key, number); }, found->second);
     }
   }
   json.close_object();

@@ -76,10 +76,7 @@ void write_layout(JsonWriter& json, const SavedCut& cut) {
     json.text(std::string(1, static_cast<char>('a' + axis)));
   }
   json.close_list();
-  json.key("rank_list");
-  json.open_list();
-  for (const Rank rank : cut.ranks()) json.number(rank.number());
-  json.close_list();
+  json.numbers("rank_list", cut.ranks());
   json.close_object();
 }
 

@@ -126,19 +126,13 @@ std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic) {
 
 void write_plan(JsonWriter& json, Rank rank, const std::vector<SourceTraffic>& traffic) {
   json.open_object();
-  json.member("rank", rank.number());
-  json.open_list("needed_ranks");
-  for (const Rank needed : ranks_of(traffic)) json.number(needed.number());
-  json.close_list();
-  json.open_list("sources");
-  for (const SourceTraffic& source : traffic) {
-    json.open_object();
-    json.member("rank", source.rank.number());
+  json.member("rank", rank);
+  json.numbers("needed_ranks", ranks_of(traffic));
+  json.objects("sources", traffic, [&](const SourceTraffic& source) {
+    json.member("rank", source.rank);
     json.member("file", source.file);
     json.member("bytes", source.bytes);
-    json.close_object();
-  }
-  json.close_list();
+  });
   json.close_object();
 }
 

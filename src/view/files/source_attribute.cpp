@@ -30,7 +30,7 @@ class Files {
     for (const auto& [file, bytes] : list_) {
       json.open_object();
       json.member("file", file->path.string());
-      json.member("rank", file->rank.number());
+      json.member("rank", file->rank);
       json.member("bytes", bytes);
       json.close_object();
     }

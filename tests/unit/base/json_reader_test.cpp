@@ -257,8 +257,14 @@ TEST(JsonDocument, FindsWhatAnObjectHas) {
   EXPECT_EQ(value.find("d")->kind(), JsonKind::kOtherNumber);
   EXPECT_FALSE(value.find("b"));
   EXPECT_FALSE(value.find("d")->find("b"));
+  EXPECT_EQ(value["a"].boolean(), true);
+  EXPECT_TRUE(value["d"]["b"]["c"].is_null());
+  EXPECT_EQ(value["b"].count(), 0U);
+  EXPECT_TRUE(JsonDocument().value().is_null());
   EXPECT_FALSE(JsonDocument::parse("{"));
   EXPECT_FALSE(JsonDocument::parse("{} x"));
+  EXPECT_TRUE(JsonDocument::parse(R"({"a": [1]})", 2));
+  EXPECT_FALSE(JsonDocument::parse(R"({"a": [1]})", 1));
 }
 
 }  // namespace

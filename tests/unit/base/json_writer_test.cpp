@@ -63,8 +63,12 @@ TEST(JsonWriter, WritesMembersAsOthersDo) {
     json.member("number", -5);
     json.member("most", ~std::uint64_t{0});
     json.member("boolean", true);
-    json.member_or_null("none", std::nullopt);
-    json.member_or_null("some", std::string("b"));
+    json.member("real", 1.0);
+    json.member("rank", Rank(3));
+    json.objects("objects", std::vector<int>{1, 2}, [&](int i) { json.member("i", i); });
+    json.objects("no objects", std::vector<int>{}, [](int) {});
+    json.member_or_null("none", "");
+    json.member_or_null("some", std::optional<std::uint8_t>(7));
     json.null_member("null");
     json.open_list("texts");
     json.texts(std::vector<std::string>{"c", "d"});
@@ -82,8 +86,12 @@ TEST(JsonWriter, WritesMembersAsOthersDo) {
                                     {"number", -5},
                                     {"most", ~std::uint64_t{0}},
                                     {"boolean", true},
+                                    {"real", 1.0},
+                                    {"rank", 3},
+                                    {"objects", {{{"i", 1}}, {{"i", 2}}}},
+                                    {"no objects", nlohmann::json::array()},
                                     {"none", nullptr},
-                                    {"some", "b"},
+                                    {"some", 7},
                                     {"null", nullptr},
                                     {"texts", {{"c", "d"}, nlohmann::json::array()}},
                                     {"named texts", {"e"}},
