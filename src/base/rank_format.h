@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How fmt and nlohmann's JSON write a rank.
+/// How fmt writes a rank.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,3 @@ struct fmt::formatter<reshardfs::Rank> : fmt::formatter<std::int64_t> {
     return fmt::formatter<std::int64_t>::format(rank.number(), context);
   }
 };
-
-namespace reshardfs {
-
-/// As its number. nlohmann's JSON finds it by its name, for lists of ranks too.
-template <typename Json>
-void to_json(Json& json, Rank rank) {
-  json = rank.number();
-}
-
-}  // namespace reshardfs

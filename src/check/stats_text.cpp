@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -153,10 +152,25 @@ std::string with_colour(const std::string& table, const std::vector<bool>& red) 
   return out;
 }
 
-nlohmann::ordered_json number_json(WideReal value, DType dtype) {
-  if (is_floating(dtype)) return static_cast<double>(value);
-  if (value < 0) return static_cast<std::int64_t>(value);
-  return static_cast<std::uint64_t>(value);
+void write_number(JsonWriter& json, const char* name, WideReal value, DType dtype) {
+  if (is_floating(dtype)) return json.member(name, static_cast<double>(value));
+  value < 0 ? json.member(name, static_cast<std::int64_t>(value))
+            : json.member(name, static_cast<std::uint64_t>(value));
+}
+
+void write_members(JsonWriter& json, const ElementStats& stats, DType dtype) {
+  json.member("elements", stats.elements);
+  if (const auto deviation = stats.deviation()) {
+    write_number(json, "min", stats.min, dtype);
+    write_number(json, "max", stats.max, dtype);
+    json.member("mean", static_cast<double>(stats.mean));
+    json.member("std", static_cast<double>(*deviation));
+  } else {
+    for (const char* name : {"min", "max", "mean", "std"}) json.null_member(name);
+  }
+  json.member("nan", stats.nans);
+  json.member("inf", stats.infinities);
+  json.member("zeros", stats.zeros);
 }
 
 }  // namespace
@@ -219,39 +233,24 @@ std::string bad_elements_text(const std::vector<ParameterStats>& parameters) {
   return text;
 }
 
-nlohmann::ordered_json stats_json(const std::vector<ParameterStats>& parameters) {
-  auto list = nlohmann::ordered_json::array();
-  for (const ParameterStats& parameter : parameters) {
-    nlohmann::ordered_json json{{"name", parameter.name},
-                                {"dtype", mindspore_name(parameter.dtype)},
-                                {"shape", parameter.shape}};
-    json["ranks"] = nullptr;
-    if (!parameter.ranks.empty()) json["ranks"] = parameter.ranks;
-    if (!parameter.stats) {
-      json["skipped"] = kind_of(parameter.dtype);
-      list.push_back(std::move(json));
-      continue;
+void write_stats(JsonWriter& json, const std::vector<ParameterStats>& parameters) {
+  json.objects("statistics", parameters, [&](const ParameterStats& parameter) {
+    json.member("name", parameter.name);
+    json.member("dtype", mindspore_name(parameter.dtype));
+    json.numbers("shape", parameter.shape);
+    parameter.ranks.empty() ? json.null_member("ranks") : json.numbers("ranks", parameter.ranks);
+    if (parameter.stats) {
+      write_members(json, *parameter.stats, parameter.dtype);
+    } else {
+      json.member("skipped", kind_of(parameter.dtype));
     }
-    const ElementStats& stats = *parameter.stats;
-    json["elements"] = stats.elements;
-    for (const char* key : {"min", "max", "mean", "std"}) json[key] = nullptr;
-    if (const auto deviation = stats.deviation()) {
-      json["min"] = number_json(stats.min, parameter.dtype);
-      json["max"] = number_json(stats.max, parameter.dtype);
-      json["mean"] = static_cast<double>(stats.mean);
-      json["std"] = static_cast<double>(*deviation);
+    if (parameter.stats && parameter.first_bad) {
+      json.open_object("first_bad");
+      json.numbers("index", index_tuple(parameter.first_bad->index, parameter.shape));
+      json.member_or_null("rank", parameter.first_bad->rank);
+      json.close_object();
     }
-    json["nan"] = stats.nans;
-    json["inf"] = stats.infinities;
-    json["zeros"] = stats.zeros;
-    if (parameter.first_bad) {
-      json["first_bad"] = {{"index", index_tuple(parameter.first_bad->index, parameter.shape)},
-                           {"rank", nullptr}};
-      if (parameter.first_bad->rank) json["first_bad"]["rank"] = *parameter.first_bad->rank;
-    }
-    list.push_back(std::move(json));
-  }
-  return list;
+  });
 }
 
 }  // namespace reshardfs

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "base/json/json_writer.h"
 #include "check/parameter_stats.h"
 
 namespace reshardfs {
@@ -21,7 +20,8 @@ std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_
 /// "1 of 119 parameters has NaN: w, 3 elements, first at [7], rank 5".
 std::string bad_elements_text(const std::vector<ParameterStats>& parameters);
 
-/// An array with an object for each. What there is none of is null: JSON has no NaN.
-nlohmann::ordered_json stats_json(const std::vector<ParameterStats>& parameters);
+/// The "statistics" of `inspect --json`, as a member. What there is none of is null: JSON has no
+/// NaN.
+void write_stats(JsonWriter& json, const std::vector<ParameterStats>& parameters);
 
 }  // namespace reshardfs

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -157,51 +156,61 @@ void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>
 }
 
 /// JSON has no infinity.
-nlohmann::ordered_json number(const std::optional<double>& value) {
-  if (!value) return nullptr;
-  if (!std::isfinite(*value)) return std::isnan(*value) ? "nan" : "inf";
-  return *value;
+void write_number(JsonWriter& json, const char* name, const std::optional<double>& value) {
+  if (!value || std::isfinite(*value)) return json.member_or_null(name, value);
+  json.member(name, std::isnan(*value) ? "nan" : "inf");
 }
 
-nlohmann::ordered_json as_json(const ParameterDiff& result) {
-  nlohmann::ordered_json json{{"name", result.name}, {"status", name_of(result.status)}};
-  if (result.rank) json["rank"] = *result.rank;
-  const auto side = [](const std::optional<DType>& dtype, const Shape& shape) {
-    return dtype ? nlohmann::ordered_json{{"dtype", mindspore_name(*dtype)}, {"shape", shape}}
-                 : nlohmann::ordered_json();
-  };
-  json["a"] = side(result.a_type, result.a_shape);
-  json["b"] = side(result.b_type, result.b_shape);
+void write_side(JsonWriter& json, const char* name, const std::optional<DType>& dtype,
+                const Shape& shape) {
+  if (!dtype) return json.null_member(name);
+  json.open_object(name);
+  json.member("dtype", mindspore_name(*dtype));
+  json.numbers("shape", shape);
+  json.close_object();
+}
+
+void write_members(JsonWriter& json, const ParameterDiff& result) {
+  json.member("name", result.name);
+  json.member("status", name_of(result.status));
+  if (result.rank) json.member("rank", *result.rank);
+  write_side(json, "a", result.a_type, result.a_shape);
+  write_side(json, "b", result.b_type, result.b_shape);
   const ElementTally& tally = result.tally;
-  json["elements"] = tally.elements;
-  json["different"] = tally.different;
-  if (tally.unequal == 0) return json;
-  json["unequal"] = tally.unequal;
-  json["nan"] = tally.nans;
-  json["max_absolute"] = number(tally.max_absolute);
-  json["max_relative"] = number(tally.max_relative);
-  if (tally.first) {
-    json["first"] = {{"index", index_tuple(*tally.first, result.a_shape)},
-                     {"a", tally.first_a},
-                     {"b", tally.first_b}};
-  }
-  return json;
+  json.member("elements", tally.elements);
+  json.member("different", tally.different);
+  if (tally.unequal == 0) return;
+  json.member("unequal", tally.unequal);
+  json.member("nan", tally.nans);
+  write_number(json, "max_absolute", tally.max_absolute);
+  write_number(json, "max_relative", tally.max_relative);
+  if (!tally.first) return;
+  json.open_object("first");
+  json.numbers("index", index_tuple(*tally.first, result.a_shape));
+  json.member("a", tally.first_a);
+  json.member("b", tally.first_b);
+  json.close_object();
 }
 
 void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results,
                 const WordsDiff& words) {
-  nlohmann::ordered_json json{{"a", shown_location(arguments.paths[0])},
-                              {"b", shown_location(arguments.paths[1])},
-                              {"equal", is_equal(results)}};
-  for (const DiffStatus status : kStatuses) {
-    json["counts"][name_of(status)] = count_of(results, status);
-  }
-  json["metadata"] = {{"only in A", words.only_in_a},
-                      {"only in B", words.only_in_b},
-                      {"different", words.different}};
-  json["parameters"] = nlohmann::ordered_json::array();
-  for (const ParameterDiff& result : results) json["parameters"].push_back(as_json(result));
-  write_json(json);
+  write_json([&](JsonWriter& json) {
+    json.member("a", shown_location(arguments.paths[0]));
+    json.member("b", shown_location(arguments.paths[1]));
+    json.member("equal", is_equal(results));
+    json.open_object("counts");
+    for (const DiffStatus status : kStatuses) {
+      json.member(name_of(status), count_of(results, status));
+    }
+    json.close_object();
+    json.open_object("metadata");
+    json.texts("only in A", words.only_in_a);
+    json.texts("only in B", words.only_in_b);
+    json.texts("different", words.different);
+    json.close_object();
+    json.objects("parameters", results,
+                 [&](const ParameterDiff& result) { write_members(json, result); });
+  });
 }
 
 void require_tolerance(double value, const char* option) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/process/signals.h"
 #include "base/version.h"
@@ -69,9 +68,11 @@ void print_text(const Findings& findings) {
 }
 
 void print_json(const Findings& findings) {
-  nlohmann::ordered_json json{{"version", kVersion}, {"status", word_of(worst_of(findings))}};
-  for (const Finding& finding : findings) json["checks"].push_back(json_of(finding));
-  write_json(json);
+  write_json([&](JsonWriter& json) {
+    json.member("version", kVersion);
+    json.member("status", word_of(worst_of(findings)));
+    write_findings(json, findings);
+  });
 }
 
 }  // namespace

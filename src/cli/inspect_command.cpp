@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
@@ -446,7 +445,7 @@ int describe_unopened(const InspectArguments& arguments, const Error& error) {
   const auto part = describe_part(arguments.path);
   if (!part) throw;
   if (arguments.json) {
-    write_json({{"description", description_json(*part)}});
+    write_json([&](JsonWriter& json) { write_description(json, *part); });
   } else {
     std::cout << part_text(arguments.path, *part, output_columns()) << next_text(part->next);
   }
@@ -543,16 +542,16 @@ int run_inspect(const Given& given) {
   if (arguments.wants_description()) description = describe(arguments, given, inspected);
   bool bad = false;
   if (arguments.json) {
-    nlohmann::ordered_json json = contents_json(inspected.contents, known);
-    if (description) json["description"] = description_json(*description);
-    json["completeness"] = completeness_json(inspected.completeness);
-    if (arguments.stats) {
+    write_json([&](JsonWriter& json) {
+      write_contents(json, inspected.contents, known);
+      if (description) write_description(json, *description);
+      write_completeness(json, inspected.completeness);
+      if (!arguments.stats) return;
       std::vector<ParameterStats> stats = find_stats(arguments, inspected);
       bad = std::any_of(stats.begin(), stats.end(), is_bad);
       if (arguments.only_bad) std::erase_if(stats, std::not_fn(is_bad));
-      json["statistics"] = stats_json(stats);
-    }
-    write_json(json);
+      write_stats(json, stats);
+    });
   } else {
     bad = print_text(arguments, inspected, description, known);
   }

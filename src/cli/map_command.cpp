@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -57,6 +56,25 @@ std::vector<std::string> variables_of(const modelmap::ModelMap& map) {
 std::string plain(std::string text) {
   std::erase_if(text, is_control_byte);
   return text;
+}
+
+void write_members(JsonWriter& json, const InstalledMap& installed) {
+  const modelmap::ModelMap map = read_map(installed);
+  json.member("name", installed.name);
+  json.member("file", map.file);
+  json.member("from", map.from_side);
+  json.member("to", map.to_side);
+  json.member("about", installed.about);
+  json.texts("variables", variables_of(map));
+}
+
+std::string map_text(const InstalledMap& installed) {
+  const modelmap::ModelMap map = read_map(installed);
+  const std::size_t columns = output_columns() - 2;
+  const std::string variables = fmt::format("variables: {}", fmt::join(variables_of(map), ", "));
+  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n  {}\n", installed.name,
+                     wrapped(plain(installed.about), columns, 2), printable(map.from_side),
+                     printable(map.to_side), wrapped(variables, columns, 4));
 }
 
 // --- check and show
@@ -142,31 +160,25 @@ std::vector<std::string> target_names(const modelmap::Mapping& mapping) {
   return names;
 }
 
-nlohmann::ordered_json problem_json(const modelmap::MapProblem& problem) {
-  nlohmann::ordered_json json{{"message", problem.message}, {"file", problem.file}};
-  json["line"] =
-      problem.line == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(problem.line);
-  return json;
-}
-
 void print_json(const Met& met, const Fates& fates, const std::string& side) {
-  nlohmann::ordered_json json;
-  json["direction"] =
-      met.mapping.direction == modelmap::Direction::kForward ? "forward" : "inverse";
-  json["shows"] = side;
-  json["rules"] = nlohmann::ordered_json::array();
-  for (const auto& [rule, names] : fates.by_rule) {
-    json["rules"].push_back({{"rule", rule}, {"takes", names}});
-  }
-  json["aliases"] = fates.aliases;
-  json["dropped"] = fates.dropped;
-  json["unused"] = fates.unused;
-  json["tensors"] = target_names(met.mapping);
-  json["problems"] = nlohmann::ordered_json::array();
-  for (const modelmap::MapProblem& problem : met.mapping.problems) {
-    json["problems"].push_back(problem_json(problem));
-  }
-  write_json(json);
+  write_json([&](JsonWriter& json) {
+    const bool is_forward = met.mapping.direction == modelmap::Direction::kForward;
+    json.member("direction", is_forward ? "forward" : "inverse");
+    json.member("shows", side);
+    json.objects("rules", fates.by_rule, [&](const auto& rule) {
+      json.member("rule", rule.first);
+      json.texts("takes", rule.second);
+    });
+    json.texts("aliases", fates.aliases);
+    json.texts("dropped", fates.dropped);
+    json.texts("unused", fates.unused);
+    json.texts("tensors", target_names(met.mapping));
+    json.objects("problems", met.mapping.problems, [&](const modelmap::MapProblem& problem) {
+      json.member("message", problem.message);
+      json.member("file", problem.file);
+      problem.line == 0 ? json.null_member("line") : json.member("line", problem.line);
+    });
+  });
 }
 
 void print_fates(const Met& met, const Fates& fates, const std::string& side) {
@@ -227,38 +239,26 @@ MapCommandArguments map_arguments(const Given& given) {
 
 int run_map_list(const Given& given) {
   log_settings(given).apply();
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  std::string text;
-  for (const InstalledMap& installed : installed_maps()) {
-    const std::string& name = installed.name;
-    const ModelMaps maps({.maps = {name}}, {});
-    const modelmap::ModelMap& map = maps.at(0);
-    const std::vector<std::string> variables = variables_of(map);
-    list.push_back({{"name", name},
-                    {"file", map.file},
-                    {"from", map.from_side},
-                    {"to", map.to_side},
-                    {"about", installed.about},
-                    {"variables", variables}});
-    text +=
-        fmt::format("{}\n  {}\n", name, wrapped(plain(installed.about), output_columns() - 2, 2));
-    text +=
-        fmt::format("  from: {}\n  to:   {}\n", printable(map.from_side), printable(map.to_side));
-    text +=
-        "  " +
-        wrapped(fmt::format("variables: {}", fmt::join(variables, ", ")), output_columns() - 2, 4) +
-        "\n\n";
-  }
-  if (list.empty()) {
+  const std::vector<InstalledMap> all = installed_maps();
+  if (all.empty()) {
     throw Error(ErrorKind::kMissing, "no model map is installed")
         .in_file(installed_maps_directory().string())
         .hint(
             "the maps belong beside the program, in share/reshardfs/maps: install the whole "
             "package, or name a map's file");
   }
-  if (!text.empty()) text.pop_back();
-  given.flag("json") ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})
-                     : static_cast<void>(std::cout << text);
+  if (given.flag("json")) {
+    write_json([&](JsonWriter& json) {
+      json.objects("maps", all, [&](const InstalledMap& each) { write_members(json, each); });
+    });
+    return kExitDone;
+  }
+  std::string text;
+  for (const InstalledMap& each : all) {
+    if (!text.empty()) text += '\n';
+    text += map_text(each);
+  }
+  std::cout << text;
   return kExitDone;
 }
 
@@ -270,11 +270,13 @@ int run_map_check(const Given& given) {
   const ModelMaps& maps = opening.maps();
   const modelmap::ModelMap& map = maps.at(0);
   if (arguments.source.path.empty() && json) {
-    write_json({{"file", map.file},
-                {"from", map.from_side},
-                {"to", map.to_side},
-                {"rules", map.rules.size()},
-                {"aliases", map.aliases.size()}});
+    write_json([&](JsonWriter& out) {
+      out.member("file", map.file);
+      out.member("from", map.from_side);
+      out.member("to", map.to_side);
+      out.member("rules", map.rules.size());
+      out.member("aliases", map.aliases.size());
+    });
     return kExitDone;
   }
   if (arguments.source.path.empty()) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 #include "reshardfs/node_fetches.h"
@@ -30,7 +29,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Nodes = std::vector<NodeFetches>;
 using Bytes = std::uint64_t NodeFetches::*;
 
@@ -180,36 +178,37 @@ void print_text(const Nodes& nodes, const Bandwidths& bandwidths) {
 // --- JSON
 // ------------------------------------------------------------------------------------------
 
-Json number_or_null(const std::optional<double>& number) {
-  return number ? Json(*number) : Json();
-}
-
-Json times_json(const FetchTimes& times) {
-  return {{"node", number_or_null(times.node)},
-          {"store", number_or_null(times.store)},
-          {"at_least", number_or_null(times.least())}};
+void write_times(JsonWriter& json, const char* name, const FetchTimes& times) {
+  json.open_object(name);
+  json.member_or_null("node", times.node);
+  json.member_or_null("store", times.store);
+  json.member_or_null("at_least", times.least());
+  json.close_object();
 }
 
 void print_json(const Nodes& nodes, const Bandwidths& bandwidths) {
-  Json list = Json::array();
-  for (const NodeFetches& node : nodes) {
-    list.push_back({{"ranks", node.ranks},
-                    {"needed_bytes", node.needed},
-                    {"fetched_bytes", node.fetched},
-                    {"fetched_bytes_with_cache", node.fetched_cached},
-                    {"cache_bytes", node.cache}});
-  }
-  write_json(
-      {{"nodes", std::move(list)},
-       {"total",
-        {{"needed_bytes", sum(nodes, &NodeFetches::needed)},
-         {"fetched_bytes", sum(nodes, &NodeFetches::fetched)},
-         {"fetched_bytes_with_cache", sum(nodes, &NodeFetches::fetched_cached)}}},
-       {"bytes_per_second",
-        {{"node", number_or_null(bandwidths.node)}, {"store", number_or_null(bandwidths.store)}}},
-       {"seconds",
-        {{"without_cache", times_json(times(nodes, &NodeFetches::fetched, bandwidths))},
-         {"with_cache", times_json(times(nodes, &NodeFetches::fetched_cached, bandwidths))}}}});
+  write_json([&](JsonWriter& json) {
+    json.objects("nodes", nodes, [&](const NodeFetches& node) {
+      json.numbers("ranks", node.ranks);
+      json.member("needed_bytes", node.needed);
+      json.member("fetched_bytes", node.fetched);
+      json.member("fetched_bytes_with_cache", node.fetched_cached);
+      json.member("cache_bytes", node.cache);
+    });
+    json.open_object("total");
+    json.member("needed_bytes", sum(nodes, &NodeFetches::needed));
+    json.member("fetched_bytes", sum(nodes, &NodeFetches::fetched));
+    json.member("fetched_bytes_with_cache", sum(nodes, &NodeFetches::fetched_cached));
+    json.close_object();
+    json.open_object("bytes_per_second");
+    json.member_or_null("node", bandwidths.node);
+    json.member_or_null("store", bandwidths.store);
+    json.close_object();
+    json.open_object("seconds");
+    write_times(json, "without_cache", times(nodes, &NodeFetches::fetched, bandwidths));
+    write_times(json, "with_cache", times(nodes, &NodeFetches::fetched_cached, bandwidths));
+    json.close_object();
+  });
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -33,7 +32,6 @@ namespace reshardfs {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 Error cannot_reload(const MountEntry& mount, const std::string& what) {
   return Error(ErrorKind::kUnsupported, what).in_file(mount.mountpoint);
@@ -46,7 +44,7 @@ Served served_by(const MountStatus& status) {
         .in_file(status.mount.mountpoint)
         .hint("run: " + command_line("status", {status.mount.mountpoint}));
   }
-  const Json mount = status.json.value<Json>("mount", Json());
+  const JsonValue mount = status.json.value()["mount"];
   if (!mount.is_object()) {
     throw cannot_reload(status.mount,
                         "the version of reshardfs that serves the mount cannot hand it over")
@@ -54,12 +52,11 @@ Served served_by(const MountStatus& status) {
   }
   std::error_code failed;
   const std::string own = std::filesystem::read_symlink("/proc/self/ns/pid", failed).string();
-  const Json space = mount.value<Json>("pid_namespace", Json());
-  if (!space.is_string() || space.get<std::string>() != own) {
+  if (mount["pid_namespace"].text() != own) {
     throw cannot_reload(status.mount, "the process of the mount runs in another PID namespace")
         .hint("run the command in its container");
   }
-  return served_of(status.json);
+  return served_of(status.json.value());
 }
 
 /// SIGUSR2 with a value, as sigqueue(3) sends it.

@@ -9,10 +9,10 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_copy.h"
 #include "base/text/shell_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -24,8 +24,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 const char* state_name(const MountStatus& status) {
   const bool changed = status.state == MountState::kLive && !status.changed_file.empty();
   return changed ? "source changed" : name_of(status.state);
@@ -33,29 +31,25 @@ const char* state_name(const MountStatus& status) {
 
 /// "; 2 upgrades, 1 crash, last 5 min ago, reshardfs 0.1.0": what has become of a mount, if
 /// anything.
-std::string handover_text(const Json& mount) {
-  const auto number = [&mount](const char* key) {
-    const Json value = mount.is_object() ? mount.value<Json>(key, Json()) : Json();
-    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-  };
-  const std::uint64_t upgrades = number("upgrades");
-  const std::uint64_t crashes = number("crash_restarts");
-  const std::uint64_t replaced = number("replacements");
+std::string handover_text(const JsonValue& mount) {
+  const std::uint64_t upgrades = mount["upgrades"].count();
+  const std::uint64_t crashes = mount["crash_restarts"].count();
+  const std::uint64_t replaced = mount["replacements"].count();
   if (upgrades + crashes == 0) return "";
-  const auto ago = static_cast<std::uint64_t>(std::time(nullptr)) - number("handed_over_at");
-  const Json version = mount.value<Json>("version", Json());
+  const auto ago = static_cast<std::uint64_t>(std::time(nullptr)) - mount["handed_over_at"].count();
+  const auto version = mount["version"].text();
   const std::string contents =
       replaced == 0 ? "" : fmt::format(" ({} with other contents)", replaced);
   return fmt::format("; {}{}, {}, last {} ago, version {}", counted(upgrades, "upgrade"), contents,
                      crashes == 1 ? "1 crash" : std::to_string(crashes) + " crashes",
-                     duration_text(ago), version.is_string() ? printable(version) : "unknown");
+                     duration_text(ago), version ? printable(std::string(*version)) : "unknown");
 }
 
 std::string state_text(const MountStatus& status) {
   switch (status.state) {
     case MountState::kLive:
       if (!status.changed_file.empty()) return "source changed: " + printable(status.changed_file);
-      return "live" + handover_text(status.json.value<Json>("mount", Json()));
+      return "live" + handover_text(status.json.value()["mount"]);
     case MountState::kDead:
       return "dead: " + command_line("umount", {status.mount.mountpoint});
     case MountState::kStalled:
@@ -72,41 +66,39 @@ bool is_foreign(const MountStatus& status) {
 }
 
 /// The last part of a path, which is what tells strategies apart; other texts as they are.
-std::string strategy_text(const Json& json, const char* key) {
-  const auto value = json.value<Json>(key, Json());
-  if (!value.is_string()) return "none";
-  const std::filesystem::path path = value.get<std::string>();
+std::string strategy_text(const JsonValue& json, const char* key) {
+  const auto text = json[key].text();
+  if (!text) return "none";
+  const std::filesystem::path path = *text;
   return printable(path.is_absolute() ? path.filename().string() : path.string());
 }
 
-std::string number_text(const Json& json, const char* key) {
-  const auto value = json.value<Json>(key, Json());
-  return value.is_number() ? value.dump() : "-";
+std::string number_text(const JsonValue& json, const char* key) {
+  const auto number = json[key].unsigned_integer();
+  return number ? std::to_string(*number) : "-";
 }
 
-std::uint64_t error_count(const Json& activity) {
-  const Json errors = activity.value<Json>("read_errors", Json::object());
+std::uint64_t error_count(const JsonValue& activity) {
   std::uint64_t count = 0;
-  for (const Json& value : errors) count += value.get<std::uint64_t>();
+  for (const JsonValue value : activity["read_errors"]) count += value.count();
   return count;
 }
 
 /// The kernel knows only what was mounted first.
 std::string source_text(const MountStatus& status) {
-  const Json source = status.json.is_object() ? status.json.value<Json>("source", Json()) : Json();
-  return printable(source.is_string() ? source.get<std::string>() : status.mount.source);
+  return printable(std::string(status.json.value()["source"].text().value_or(status.mount.source)));
 }
 
 std::vector<std::string> row(const MountStatus& status) {
-  const Json& json = status.json;
+  const JsonValue json = status.json.value();
   std::vector<std::string> cells{printable(status.mount.mountpoint), source_text(status)};
   if (status.state == MountState::kLive) {
-    const Json activity = json.value<Json>("activity", Json::object());
+    const JsonValue activity = json["activity"];
     cells.insert(cells.end(), {fmt::format("{} -> {}", strategy_text(json, "src_strategy"),
                                            strategy_text(json, "dst_strategy")),
                                number_text(json, "shown_ranks"), number_text(json, "pid"),
-                               duration_text(json.value("uptime_seconds", std::uint64_t{0})),
-                               human_bytes(activity.value("bytes_delivered", std::uint64_t{0})),
+                               duration_text(json["uptime_seconds"].count()),
+                               human_bytes(activity["bytes_delivered"].count()),
                                std::to_string(error_count(activity))});
   } else {
     cells.insert(cells.end(), {"-", "-", "-", "-", "-", "-"});
@@ -163,14 +155,16 @@ void print_text(const std::vector<MountStatus>& statuses) {
 }
 
 void print_json(const std::vector<MountStatus>& statuses) {
-  Json list = Json::array();
-  for (const MountStatus& status : statuses) {
-    list.push_back({{"mountpoint", status.mount.mountpoint},
-                    {"source", status.mount.source},
-                    {"state", state_name(status)},
-                    {"status", status.json}});
-  }
-  write_json(Json{{"mounts", std::move(list)}});
+  write_json([&](JsonWriter& json) {
+    json.objects("mounts", statuses, [&](const MountStatus& status) {
+      json.member("mountpoint", status.mount.mountpoint);
+      json.member("source", status.mount.source);
+      json.member("state", state_name(status));
+      json.key("status");
+      JsonReader reader(status.text);
+      copy_json(reader, json);
+    });
+  });
 }
 
 /// The one line of a probe.

@@ -4,7 +4,6 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -22,9 +21,9 @@ std::string daemon_words(const SurvivingMount& left, const MountEntry& mount) {
   if (left.way.empty()) return "";
   MountEntry reached = mount;
   reached.mountpoint = left.way.string();
-  const nlohmann::ordered_json status = mount_statuses({reached}).front().json;
-  if (!status.is_object() || !status.contains("pid")) return "";
-  return fmt::format(", process {},", status.at("pid").dump());
+  const MountStatus status = mount_statuses({reached}).front();
+  const auto process = status.json.value()["pid"].unsigned_integer();
+  return process ? fmt::format(", process {},", *process) : "";
 }
 
 /// Who unmounts expects the daemon to end.

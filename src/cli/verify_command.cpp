@@ -6,7 +6,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -121,39 +120,34 @@ void print_text(const VerifyArguments& arguments, const VerifyReport& report) {
   std::cout << summary(arguments, report) << "\n";
 }
 
-nlohmann::ordered_json as_json(const Problem& problem) {
-  const auto text = [](const std::string& value) {
-    return value.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-  };
-  nlohmann::ordered_json json{{"kind", name_of(problem.kind)}};
-  json["rank"] = problem.rank ? nlohmann::ordered_json(*problem.rank) : nullptr;
-  json["file"] = text(problem.file);
-  json["parameter"] = text(problem.parameter);
-  json["offset"] = problem.offset ? nlohmann::ordered_json(*problem.offset) : nullptr;
-  json["differing_bytes"] = problem.differing_bytes;
-  json["message"] = problem.message;
-  return json;
+void write_members(JsonWriter& json, const Problem& problem) {
+  json.member("kind", name_of(problem.kind));
+  json.member_or_null("rank", problem.rank);
+  json.member_or_null("file", problem.file);
+  json.member_or_null("parameter", problem.parameter);
+  json.member_or_null("offset", problem.offset);
+  json.member("differing_bytes", problem.differing_bytes);
+  json.member("message", problem.message);
 }
 
-nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyReport& report) {
-  nlohmann::ordered_json json{{"source", shown_location(arguments.source)},
-                              {"step", report.step},
-                              {"good", report.good()},
-                              {"files", report.files},
-                              {"parameters", report.parameters},
-                              {"bytes", report.bytes},
-                              {"crc_good", report.crc_good},
-                              {"crc_none", report.crc_none},
-                              {"manifest_good", report.manifest_good},
-                              {"damaged_parameters", report.damaged_parameters},
-                              {"differing_bytes", report.differing_bytes}};
-  json["problems"] = nlohmann::ordered_json::array();
-  for (const Problem& problem : report.problems) json["problems"].push_back(as_json(problem));
-  json["differ_between_ranks"] = report.per_rank;
-  json["differing_replicas"] = report.own_values;
-  json["warnings"] = report.warnings;
-  json["completeness"] = completeness_json(report.completeness);
-  return json;
+void write_members(JsonWriter& json, const VerifyArguments& arguments, const VerifyReport& report) {
+  json.member("source", shown_location(arguments.source));
+  json.member("step", report.step);
+  json.member("good", report.good());
+  json.member("files", report.files);
+  json.member("parameters", report.parameters);
+  json.member("bytes", report.bytes);
+  json.member("crc_good", report.crc_good);
+  json.member("crc_none", report.crc_none);
+  json.member("manifest_good", report.manifest_good);
+  json.member("damaged_parameters", report.damaged_parameters);
+  json.member("differing_bytes", report.differing_bytes);
+  json.objects("problems", report.problems,
+               [&](const Problem& problem) { write_members(json, problem); });
+  json.texts("differ_between_ranks", report.per_rank);
+  json.texts("differing_replicas", report.own_values);
+  json.texts("warnings", report.warnings);
+  write_completeness(json, report.completeness);
 }
 
 VerifyOptions verify_options(const Given& given) {
@@ -191,7 +185,7 @@ int run_verify(const Given& given) {
     log_info(LogEvent::kFinding, "replicas of '{}' differ", printable(name));
   }
   if (given.flag("json")) {
-    write_json(as_json(arguments, report));
+    write_json([&](JsonWriter& json) { write_members(json, arguments, report); });
   } else {
     print_text(arguments, report);
   }

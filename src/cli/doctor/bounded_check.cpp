@@ -5,7 +5,6 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "daemon/status/bounded_task.h"
 
@@ -23,10 +22,11 @@ Findings checked(const std::string& name, const std::function<Findings()>& check
 }
 
 std::string text_of(const Findings& findings) {
-  auto json = nlohmann::ordered_json::array();
-  for (const Finding& finding : findings) json.push_back(json_of(finding));
-  // Names from files may be no UTF-8.
-  return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  JsonWriter json(kCompactJson);  // names from files may be no UTF-8
+  json.open_object();
+  write_findings(json, findings);
+  json.close_object();
+  return json.take();
 }
 
 }  // namespace
@@ -40,17 +40,14 @@ Findings BoundedChecks::run(const std::string& name, const std::string& what,
   } catch (const Error& error) {
     return {failed(name, error)};
   }
-  if (!result || result->text.empty()) {
+  const auto document = result ? JsonDocument::parse(result->text) : std::nullopt;
+  if (!document) {
     return {{.name = name,
              .health = Health::kFailed,
              .message = fmt::format("{}: no answer within {} s", printable(what), limit_.count()),
              .remedy = "see whether its server or its disk answers; --timeout waits longer"}};
   }
-  Findings findings;
-  for (const auto& json : nlohmann::ordered_json::parse(result->text)) {
-    findings.push_back(finding_of(json));
-  }
-  return findings;
+  return findings_of(document->value());
 }
 
 }  // namespace reshardfs

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 namespace reshardfs {
 namespace {
 
@@ -14,6 +12,13 @@ constexpr std::array<std::pair<Health, std::string_view>, 4> kHealthWords{
      {Health::kWarning, "warning"},
      {Health::kFailed, "failed"},
      {Health::kSkipped, "skipped"}}};
+
+Health health_of(std::string_view text) noexcept {
+  for (const auto& [value, word] : kHealthWords) {
+    if (word == text) return value;
+  }
+  return Health::kFailed;
+}
 
 }  // namespace
 
@@ -46,25 +51,27 @@ Findings about(const std::string& subject, Findings findings) {
   return findings;
 }
 
-nlohmann::ordered_json json_of(const Finding& finding) {
-  nlohmann::ordered_json json{{"name", finding.name},
-                              {"status", word_of(finding.health)},
-                              {"message", finding.message},
-                              {"remedy", finding.remedy}};
-  if (!finding.subject.empty()) json["subject"] = finding.subject;
-  return json;
+void write_findings(JsonWriter& json, const Findings& findings) {
+  json.objects("checks", findings, [&](const Finding& finding) {
+    json.member("name", finding.name);
+    json.member("status", word_of(finding.health));
+    json.member("message", finding.message);
+    json.member("remedy", finding.remedy);
+    if (!finding.subject.empty()) json.member("subject", finding.subject);
+  });
 }
 
-Finding finding_of(const nlohmann::ordered_json& json) {
-  Finding finding{.name = json.at("name"),
-                  .message = json.at("message"),
-                  .remedy = json.at("remedy"),
-                  .subject = json.value("subject", "")};
-  const std::string status = json.at("status");
-  for (const auto& [value, word] : kHealthWords) {
-    if (word == status) finding.health = value;
+Findings findings_of(const JsonValue& json) {
+  Findings findings;
+  for (const JsonValue check : json["checks"]) {
+    const auto text = [&](const char* key) { return std::string(check[key].text().value_or("")); };
+    findings.push_back({.name = text("name"),
+                        .health = health_of(text("status")),
+                        .message = text("message"),
+                        .remedy = text("remedy"),
+                        .subject = text("subject")});
   }
-  return finding;
+  return findings;
 }
 
 }  // namespace reshardfs

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "reshardfs/error.h"
+
+#include "base/json/json_value.h"
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
 
@@ -40,9 +41,9 @@ Finding skipped(const std::string& name, const std::string& message);
 /// The findings, with this subject where they have none.
 Findings about(const std::string& subject, Findings findings);
 
-/// As `doctor --json` prints it; the subject is there if there is one.
-nlohmann::ordered_json json_of(const Finding& finding);
-/// @param json of json_of().
-Finding finding_of(const nlohmann::ordered_json& json);
+/// The "checks" of `doctor --json`, as a member; a subject is there if there is one.
+void write_findings(JsonWriter& json, const Findings& findings);
+/// @param json the object with the member that write_findings() has written.
+Findings findings_of(const JsonValue& json);
 
 }  // namespace reshardfs

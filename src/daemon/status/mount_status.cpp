@@ -5,7 +5,6 @@
 #include <linux/magic.h>
 #include <sys/statfs.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -103,46 +102,30 @@ Readiness mount_readiness(const std::string& path) {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// Objects inside each other in it are few. What prints it calls itself for each.
-constexpr int kDeepest = 32;
+constexpr std::size_t kDeepest = 32;
 
-/// @return null if it is no JSON, or too deep.
-Json parse(const std::string& text) {
-  bool too_deep = false;
-  Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t, const Json&) {
-        too_deep = too_deep || depth > kDeepest;
-        return !too_deep;
-      },
-      /*allow_exceptions=*/false);
-  return too_deep || json.is_discarded() ? Json() : json;
-}
-
-bool is_number_or_absent(const Json& object, const char* key) {
-  return !object.contains(key) || object.at(key).is_number_unsigned();
+bool is_unsigned_or_absent(const JsonValue& object, const char* key) {
+  const auto value = object.find(key);
+  return !value || value->unsigned_integer();
 }
 
 /// Whether what is shown of a status has the types that it must have.
-bool is_status(const Json& json) {
-  if (!json.is_object() || !is_number_or_absent(json, "uptime_seconds")) return false;
-  if (!json.contains("activity")) return true;
-  const Json& activity = json.at("activity");
-  if (!activity.is_object() || !is_number_or_absent(activity, "bytes_delivered")) return false;
-  if (!activity.contains("read_errors")) return true;
-  const Json& errors = activity.at("read_errors");
-  return errors.is_object() && std::all_of(errors.begin(), errors.end(), [](const Json& count) {
-           return count.is_number_unsigned();
-         });
+bool is_status(const JsonValue& json) {
+  if (!json.is_object() || !is_unsigned_or_absent(json, "uptime_seconds")) return false;
+  const auto activity = json.find("activity");
+  if (!activity) return true;
+  if (!activity->is_object() || !is_unsigned_or_absent(*activity, "bytes_delivered")) return false;
+  const auto errors = activity->find("read_errors");
+  if (!errors) return true;
+  bool is_good = errors->is_object();
+  for (const JsonValue count : *errors) is_good = is_good && count.unsigned_integer();
+  return is_good;
 }
 
 /// The name that a status gives of a source file that has changed; empty if none has.
-std::string changed_file_of(const Json& json) {
-  const Json change = json.is_object() ? json.value<Json>("source_changed", Json()) : Json();
-  const Json file = change.is_object() ? change.value<Json>("file", Json()) : Json();
-  return file.is_string() ? file.get<std::string>() : "";
+std::string changed_file_of(const JsonValue& json) {
+  return std::string(json["source_changed"]["file"].text().value_or(""));
 }
 
 /// As far as the answer to any question tells it: kLive if there is one.
@@ -153,16 +136,17 @@ MountState state_of(const std::optional<TaskResult>& result) noexcept {
 }
 
 MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& result) {
-  MountStatus status{.mount = std::move(mount),
-                     .state = state_of(result),
-                     .error = result ? result->error : 0,
-                     .json = {}};
+  MountStatus status{
+      .mount = std::move(mount), .state = state_of(result), .error = result ? result->error : 0};
   if (status.state != MountState::kLive) return status;
-  Json json = parse(result->text);
-  const bool good = is_status(json);
-  status.state = good ? MountState::kLive : MountState::kUnreadable;
-  if (good) status.json = std::move(json);
-  status.changed_file = changed_file_of(status.json);
+  auto json = JsonDocument::parse(result->text, kDeepest);
+  if (!json || !is_status(json->value())) {
+    status.state = MountState::kUnreadable;
+    return status;
+  }
+  status.text = result->text;
+  status.json = *std::move(json);
+  status.changed_file = changed_file_of(status.json.value());
   return status;
 }
 

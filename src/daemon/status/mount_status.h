@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json/json_value.h"
 #include "base/posix/mount_table.h"
 #include "daemon/status/bounded_task.h"
 
@@ -42,9 +41,10 @@ enum class MountState : std::uint8_t {
 struct MountStatus {
   MountEntry mount;
   MountState state = MountState::kUnreadable;
-  int error = 0;                ///< why it is not live, where the system said so
-  nlohmann::ordered_json json;  ///< its .reshardfs/status.json; null if it is not live
-  std::string changed_file{};   ///< of its source, where one is not what it was; empty: none is
+  int error = 0;               ///< why it is not live, where the system said so
+  std::string text = "null";   ///< its .reshardfs/status.json; null if it is not live
+  JsonDocument json{};         ///< the same
+  std::string changed_file{};  ///< of its source, where one is not what it was; empty: none is
 };
 
 /// A live mount answers in milliseconds, even if its source is slow.

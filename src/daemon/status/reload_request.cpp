@@ -1,48 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/status/reload_request.h"
 
-#include <nlohmann/json.hpp>
-
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-template <typename Value>
-Value value_of(const Json& json, const char* key, const Value& otherwise) {
-  const Json value = json.is_object() ? json.value<Json>(key, Json()) : Json();
-  try {
-    return value.get<Value>();
-  } catch (const Json::exception&) {
-    return otherwise;
-  }
-}
-
-std::optional<ReloadRequests> requests_in(const Json& json) {
-  if (!json.is_object()) return std::nullopt;
-  const auto number = [&json](const char* key) { return value_of(json, key, std::uint64_t{0}); };
+ReloadRequests requests_in(const JsonValue& json) {
   ReloadRequests requests;
-  requests.taken = number("taken");
-  requests.to_replace = number("to_replace");
-  requests.answered = number("answered");
-  requests.granted = number("granted");
-  requests.replaced = number("replaced");
+  requests.taken = json["taken"].count();
+  requests.to_replace = json["to_replace"].count();
+  requests.answered = json["answered"].count();
+  requests.granted = json["granted"].count();
+  requests.replaced = json["replaced"].count();
   return requests;
 }
 
 }  // namespace
 
-Served served_of(const Json& status) {
-  const Json mount = status.is_object() ? status.value<Json>("mount", Json()) : Json();
-  const auto number = [&mount](const char* key) { return value_of(mount, key, std::uint64_t{0}); };
-  return {.process = value_of(status, "pid", pid_t{0}),
-          .version = value_of(mount, "version", std::string("?")),
-          .processes = number("upgrades") + number("crash_restarts"),
-          .crashes = number("crash_restarts"),
-          .reloads = number("reloads"),
-          .refusal = value_of(mount, "reload_refused", std::string()),
-          .is_replacing = value_of(mount, "replacing", false),
-          .requests = requests_in(value_of(mount, "reload_requests", Json()))};
+Served served_of(const JsonValue& status) {
+  const JsonValue mount = status["mount"];
+  const std::uint64_t crashes = mount["crash_restarts"].count();
+  const JsonValue requests = mount["reload_requests"];
+  return {.process = static_cast<pid_t>(status["pid"].count()),
+          .version = std::string(mount["version"].text().value_or("?")),
+          .processes = mount["upgrades"].count() + crashes,
+          .crashes = crashes,
+          .reloads = mount["reloads"].count(),
+          .refusal = std::string(mount["reload_refused"].text().value_or("")),
+          .is_replacing = mount["replacing"].boolean() == true,
+          .requests = requests.is_object() ? std::optional(requests_in(requests)) : std::nullopt};
 }
 
 ReloadRequest::Step ReloadRequest::ask(const Served& now) {

@@ -11,8 +11,7 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "base/json/json_value.h"
 #include "base/process/mount_record.h"
 
 namespace reshardfs {
@@ -30,7 +29,7 @@ struct Served {
 };
 
 /// @param status .reshardfs/status.json
-Served served_of(const nlohmann::ordered_json& status);
+Served served_of(const JsonValue& status);
 
 class ReloadRequest {
  public:

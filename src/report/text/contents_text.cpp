@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -109,42 +108,38 @@ std::string byte_items_text(const CheckpointContents& contents) {
   return table.str();
 }
 
-nlohmann::ordered_json contents_json(const CheckpointContents& contents, const FullShapes* full) {
-  nlohmann::ordered_json json;
-  json["step"] = contents.step;
-  json["steps"] = contents.steps;
-  json["files"] = nlohmann::ordered_json::array();
-  for (const CheckpointFile& file : contents.files) {
-    json["files"].push_back({{"rank", file.rank},
-                             {"path", file.path.string()},
-                             {"bytes", file.bytes},
-                             {"parameters", file.parameters}});
-  }
-  json["parameters"] = nlohmann::ordered_json::array();
-  for (const CheckpointParameter& parameter : contents.parameters) {
-    json["parameters"].push_back({{"name", parameter.name},
-                                  {"dtype", mindspore_name(parameter.dtype)},
-                                  {"shape", parameter.shape},
-                                  {"bytes", parameter.bytes},
-                                  {"ranks", parameter.ranks}});
-    if (full == nullptr) continue;
-    const auto found = full->find(parameter.name);
-    json["parameters"].back()["full_shape"] = nullptr;
-    if (found != full->end()) json["parameters"].back()["full_shape"] = found->second;
-  }
-  for (const CheckpointRefused& tensor : contents.refused) {
-    json["refused"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
-  }
-  if (contents.byte_items.empty()) return json;
-  json["byte_items"] = nlohmann::ordered_json::array();
-  for (const CheckpointByteItem& item : contents.byte_items) {
-    if (item.what.empty()) {
-      json["byte_items"].push_back({{"name", item.name}, {"bytes", item.bytes}});
-    } else {
-      json["byte_items"].push_back({{"name", item.name}, {"what", item.what}});
+void write_contents(JsonWriter& json, const CheckpointContents& contents, const FullShapes* full) {
+  json.member("step", contents.step);
+  json.texts("steps", contents.steps);
+  json.objects("files", contents.files, [&](const CheckpointFile& file) {
+    json.member("rank", file.rank);
+    json.member("path", file.path.string());
+    json.member("bytes", file.bytes);
+    json.member("parameters", file.parameters);
+  });
+  json.objects("parameters", contents.parameters, [&](const CheckpointParameter& parameter) {
+    json.member("name", parameter.name);
+    json.member("dtype", mindspore_name(parameter.dtype));
+    json.numbers("shape", parameter.shape);
+    json.member("bytes", parameter.bytes);
+    json.numbers("ranks", parameter.ranks);
+    if (full != nullptr) {
+      const auto found = full->find(parameter.name);
+      found == full->end() ? json.null_member("full_shape")
+                           : json.numbers("full_shape", found->second);
     }
+  });
+  if (!contents.refused.empty()) {
+    json.objects("refused", contents.refused, [&](const CheckpointRefused& tensor) {
+      json.member("name", tensor.name);
+      json.member("reason", tensor.reason);
+    });
   }
-  return json;
+  if (contents.byte_items.empty()) return;
+  json.objects("byte_items", contents.byte_items, [&](const CheckpointByteItem& item) {
+    json.member("name", item.name);
+    item.what.empty() ? json.member("bytes", item.bytes) : json.member("what", item.what);
+  });
 }
 
 }  // namespace reshardfs

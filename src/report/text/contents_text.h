@@ -5,10 +5,10 @@
 #include <string>
 #include <unordered_map>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/shape.h"
+
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
 
@@ -30,7 +30,7 @@ std::string grouped_parameters(const CheckpointContents& contents, const Content
 /// The objects that are not tensors; empty if there are none.
 std::string byte_items_text(const CheckpointContents& contents);
 
-/// What `inspect --json` prints of all of that.
-nlohmann::ordered_json contents_json(const CheckpointContents& contents, const FullShapes* full);
+/// All of that as members, as `inspect --json` prints it.
+void write_contents(JsonWriter& json, const CheckpointContents& contents, const FullShapes* full);
 
 }  // namespace reshardfs

@@ -3,34 +3,32 @@
 
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
 namespace reshardfs {
 
-void write_json(const nlohmann::ordered_json& json) {
-  constexpr int kIndent = 2;
-  std::cout << json.dump(kIndent, ' ', /*ensure_ascii=*/true,
-                         nlohmann::json::error_handler_t::replace)
-            << '\n';
+void write_json(const std::function<void(JsonWriter&)>& write_members) {
+  JsonWriter json({.after_key = ": ", .indent = 2, .text = JsonText::kAsciiReplaced});
+  json.open_object();
+  write_members(json);
+  json.close_object();
+  std::cout << json.take() << '\n';
 }
 
-nlohmann::ordered_json completeness_json(const Completeness& completeness) {
-  nlohmann::ordered_json missing = nlohmann::ordered_json::array();
+void write_completeness(JsonWriter& json, const Completeness& completeness) {
+  json.open_object("completeness");
+  json.member("stated", completeness.missing.empty() && completeness.short_parameters.empty() &&
+                            completeness.unstated.empty());
+  json.texts("by", completeness.grounds);
+  json.open_list("missing");
   for (const auto* errors : {&completeness.missing, &completeness.short_parameters}) {
-    for (const Error& error : *errors) missing.push_back(error.what());
+    for (const Error& error : *errors) json.text(error.what());
   }
-  nlohmann::ordered_json open = nlohmann::ordered_json::array();
-  for (const OpenShape& extent : completeness.open_extents) {
-    open.push_back({{"name", extent.name}, {"shape", extent.shape}});
-  }
-  nlohmann::ordered_json json;
-  json["stated"] = missing.empty() && completeness.unstated.empty();
-  json["by"] = completeness.grounds;
-  json["missing"] = std::move(missing);
-  json["unstated"] = nullptr;
-  if (!completeness.unstated.empty()) json["unstated"] = completeness.unstated;
-  json["open_extents"] = std::move(open);
-  return json;
+  json.close_list();
+  json.member_or_null("unstated", completeness.unstated);
+  json.objects("open_extents", completeness.open_extents, [&](const OpenShape& extent) {
+    json.member("name", extent.name);
+    json.numbers("shape", extent.shape);
+  });
+  json.close_object();
 }
 
 }  // namespace reshardfs

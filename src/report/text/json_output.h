@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <functional>
 
+#include "base/json/json_writer.h"
 #include "checkpoint/completeness.h"
 
 namespace reshardfs {
 
-/// What --json prints: ASCII alone, as names from files may be no UTF-8 or turn a terminal's text.
-void write_json(const nlohmann::ordered_json& json);
+/// Prints an object, as --json does: ASCII alone, as names from files may be no UTF-8 or turn a
+/// terminal's text.
+void write_json(const std::function<void(JsonWriter&)>& write_members);
 
-/// The "completeness" object of `verify --json` and `inspect --json`.
-nlohmann::ordered_json completeness_json(const Completeness& completeness);
+/// The "completeness" of `verify --json` and `inspect --json`, as a member.
+void write_completeness(JsonWriter& json, const Completeness& completeness);
 
 }  // namespace reshardfs

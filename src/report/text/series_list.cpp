@@ -3,9 +3,6 @@
 
 #include <iostream>
 #include <string>
-#include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "base/rank_format.h"
 #include "base/rank_list.h"
@@ -21,19 +18,21 @@ std::string modified(const SeriesInfo& series) {
   return series.mtime_ns == 0 ? "" : utc_time(series.mtime_ns);
 }
 
+void write_series(JsonWriter& json, const std::vector<SeriesInfo>& all) {
+  json.objects("series", all, [&](const SeriesInfo& series) {
+    json.member("prefix", series.name);
+    json.texts("steps", series.steps);
+    json.numbers("ranks", series.ranks);
+    json.member("modified", modified(series));
+    json.member("breakpoint", series.is_breakpoint);
+  });
+}
+
 }  // namespace
 
 void print_series(const std::vector<SeriesInfo>& all, bool as_json) {
   if (as_json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const SeriesInfo& series : all) {
-      list.push_back({{"prefix", series.name},
-                      {"steps", series.steps},
-                      {"ranks", series.ranks},
-                      {"modified", modified(series)},
-                      {"breakpoint", series.is_breakpoint}});
-    }
-    write_json({{"series", std::move(list)}});
+    write_json([&](JsonWriter& json) { write_series(json, all); });
     return;
   }
   TextTable table({"PREFIX", "STEPS", "MODIFIED", "RANKS"}, {});

@@ -2,13 +2,14 @@
 #include "report/text/set_description.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_copy.h"
 #include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
@@ -144,53 +145,47 @@ std::string metadata_text(const SetDescription& description) {
       "; ");
 }
 
-nlohmann::ordered_json metadata_json(const StatedMetadata& metadata) {
-  nlohmann::json json = nlohmann::json::object();  // finds keys faster than one in order
-  for (const auto& [key, value] : metadata) json[key] = nlohmann::json::parse(value);
-  return json;
-}
-
-nlohmann::ordered_json statements_json(const std::vector<Statement>& statements) {
-  auto list = nlohmann::ordered_json::array();
-  for (const Statement& statement : statements) {
-    list.push_back({{"what", statement.words}, {"by", statement.by}});
+/// By name; of those that stand twice, the last.
+void write_metadata(JsonWriter& json, const char* name, const StatedMetadata& metadata) {
+  std::map<std::string_view, std::string_view> values;
+  for (const auto& [key, value] : metadata) values[key] = value;
+  json.open_object(name);
+  for (const auto& [key, value] : values) {
+    json.key(key);
+    JsonReader reader(value);
+    copy_json(reader, json);
   }
-  return list;
+  json.close_object();
 }
 
-template <typename Number>
-nlohmann::ordered_json or_null(const std::optional<Number>& number) {
-  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+void write_model(JsonWriter& json, const ModelFacts& model) {
+  json.open_object("model");
+  json.texts("networks", model.networks);
+  json.texts("maps", model.maps);
+  json.member("model_type", model.model_type);
+  json.texts("architectures", model.architectures);
+  json.texts("quantization", model.quantization);
+  json.member("quantization_by", model.quantization_by);
+  json.member_or_null("layers", model.layers);
+  json.member("weights", model.weights);
+  json.member("training_states", model.states);
+  json.member_or_null("elements", model.elements);
+  model.elements ? json.member("bytes", model.bytes) : json.null_member("bytes");
+  json.close_object();
 }
 
-nlohmann::ordered_json model_json(const ModelFacts& model) {
-  nlohmann::ordered_json json;
-  json["networks"] = model.networks;
-  json["maps"] = model.maps;
-  json["model_type"] = model.model_type;
-  json["architectures"] = model.architectures;
-  json["quantization"] = model.quantization;
-  json["quantization_by"] = model.quantization_by;
-  json["layers"] = or_null(model.layers);
-  json["weights"] = model.weights;
-  json["training_states"] = model.states;
-  json["elements"] = or_null(model.elements);
-  json["bytes"] = model.elements ? nlohmann::ordered_json(model.bytes) : nlohmann::ordered_json();
-  return json;
-}
-
-nlohmann::ordered_json layout_json(const LayoutFacts& layout) {
-  nlohmann::ordered_json json;
-  json["ranks"] = layout.ranks;
-  json["pp"] = or_null(layout.stages);
-  json["devices_per_stage"] = or_null(layout.devices);
-  json["tp"] = or_null(layout.tp);
-  json["dp"] = or_null(layout.dp);
-  json["most_slices"] = layout.most_slices == 0 ? nlohmann::ordered_json()
-                                                : nlohmann::ordered_json(layout.most_slices);
-  json["optimizer_cut"] = layout.optimizer_cut;
-  json["by"] = layout.by;
-  return json;
+void write_layout(JsonWriter& json, const LayoutFacts& layout) {
+  json.open_object("layout");
+  json.numbers("ranks", layout.ranks);
+  json.member_or_null("pp", layout.stages);
+  json.member_or_null("devices_per_stage", layout.devices);
+  json.member_or_null("tp", layout.tp);
+  json.member_or_null("dp", layout.dp);
+  layout.most_slices == 0 ? json.null_member("most_slices")
+                          : json.member("most_slices", layout.most_slices);
+  json.member("optimizer_cut", layout.optimizer_cut);
+  json.member("by", layout.by);
+  json.close_object();
 }
 
 }  // namespace
@@ -228,26 +223,30 @@ std::string next_text(const std::vector<std::string>& commands) {
   return text;
 }
 
-nlohmann::ordered_json description_json(const SetDescription& description) {
-  nlohmann::ordered_json json;
-  json["kind"] = description.kind;
-  json["format"] = description.format;
-  json["place"] = description.place;
-  json["written_by"] = statements_json(description.written_by);
-  json["model"] = model_json(description.model);
-  json["metadata"] = {{"headers", metadata_json(description.headers)},
-                      {"index", metadata_json(description.index)}};
-  json["layout"] = layout_json(description.layout);
-  json["lacks"] = description.lacks;
-  json["strategies"] = nlohmann::ordered_json::array();
-  for (const NearStrategy& strategy : description.strategies) {
-    json["strategies"].push_back({{"path", strategy.path},
-                                  {"fits", strategy.misfit.empty()},
-                                  {"reason", strategy.misfit},
-                                  {"same_as", strategy.same_as}});
-  }
-  json["next"] = description.next;
-  return json;
+void write_description(JsonWriter& json, const SetDescription& description) {
+  json.open_object("description");
+  json.member("kind", description.kind);
+  json.member("format", description.format);
+  json.texts("place", description.place);
+  json.objects("written_by", description.written_by, [&](const Statement& writer) {
+    json.member("what", writer.words);
+    json.member("by", writer.by);
+  });
+  write_model(json, description.model);
+  json.open_object("metadata");
+  write_metadata(json, "headers", description.headers);
+  write_metadata(json, "index", description.index);
+  json.close_object();
+  write_layout(json, description.layout);
+  json.member("lacks", description.lacks);
+  json.objects("strategies", description.strategies, [&](const NearStrategy& strategy) {
+    json.member("path", strategy.path);
+    json.member("fits", strategy.misfit.empty());
+    json.member("reason", strategy.misfit);
+    json.member("same_as", strategy.same_as);
+  });
+  json.texts("next", description.next);
+  json.close_object();
 }
 
 }  // namespace reshardfs

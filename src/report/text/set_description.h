@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "reshardfs/rank.h"
+
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
 
@@ -91,7 +91,7 @@ std::string part_text(const std::string& path, const SetDescription& part, std::
 /// The commands, each on a line of its own that is not broken, below a blank line and a heading.
 std::string next_text(const std::vector<std::string>& commands);
 
-/// The "description" of `inspect --json`.
-nlohmann::ordered_json description_json(const SetDescription& description);
+/// The "description" of `inspect --json`, as a member.
+void write_description(JsonWriter& json, const SetDescription& description);
 
 }  // namespace reshardfs

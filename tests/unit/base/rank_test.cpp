@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_writer.h"
 #include "base/rank_format.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -88,8 +88,12 @@ TEST(Rank, IsWrittenAsItsNumber) {
   EXPECT_EQ(to_string(Rank(12)), "12");
   EXPECT_EQ(fmt::format("rank {}, [{:>4}], [{:<3}]", Rank(12), Rank(7), Rank(0)),
             "rank 12, [   7], [0  ]");
-  const nlohmann::ordered_json json{{"rank", Rank(3)}, {"ranks", test::ranks({0, 2})}};
-  EXPECT_EQ(json.dump(), R"({"rank":3,"ranks":[0,2]})");
+  JsonWriter json;
+  json.open_object();
+  json.member("rank", Rank(3));
+  json.numbers("ranks", test::ranks({0, 2}));
+  json.close_object();
+  EXPECT_EQ(json.take(), R"({"rank":3,"ranks":[0,2]})");
 }
 
 TEST(RankRange, HasItsRanksInOrder) {

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/doctor/bounded_check.h"
 #include "cli/doctor/cache_check.h"
@@ -35,7 +34,13 @@ constexpr std::int64_t kDay = 86400;
 TEST(DoctorFinding, KeepsAllInJson) {
   for (const Health health : {Health::kOk, Health::kWarning, Health::kFailed, Health::kSkipped}) {
     const Finding finding{"name", health, "a \"message\"", "remedy", "subject"};
-    const Finding again = finding_of(json_of(finding));
+    JsonWriter json;
+    json.open_object();
+    write_findings(json, {finding});
+    json.close_object();
+    const Findings read = findings_of(JsonDocument::parse(json.take())->value());
+    ASSERT_THAT(read, SizeIs(1));
+    const Finding& again = read.front();
     EXPECT_EQ(again.name, "name");
     EXPECT_EQ(again.health, health);
     EXPECT_EQ(again.message, "a \"message\"");

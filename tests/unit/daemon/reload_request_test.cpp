@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace reshardfs {
 namespace {
@@ -199,12 +198,14 @@ TEST(ReloadRequest, OfAnOldProgramGoesByTheCountOfAttempts) {
 }
 
 TEST(ReloadRequest, ReadsTheStatus) {
-  const auto status = nlohmann::ordered_json::parse(
+  const auto served_by = [](const char* text) {
+    return served_of(JsonDocument::parse(text)->value());
+  };
+  const Served served = served_by(
       R"({"pid": 7, "mount": {"version": "9", "upgrades": 2, "crash_restarts": 3, "reloads": 4,
           "reload_refused": null, "replacing": true,
           "reload_requests": {"taken": 5, "to_replace": 4, "answered": 3, "granted": 2,
                               "replaced": 1}}})");
-  const Served served = served_of(status);
   EXPECT_EQ(served.process, 7);
   EXPECT_EQ(served.version, "9");
   EXPECT_EQ(served.processes, 5U);
@@ -218,8 +219,8 @@ TEST(ReloadRequest, ReadsTheStatus) {
   EXPECT_EQ(served.requests->answered, 3U);
   EXPECT_EQ(served.requests->granted, 2U);
   EXPECT_EQ(served.requests->replaced, 1U);
-  EXPECT_FALSE(served_of(nlohmann::ordered_json::parse(R"({"mount": {"reloads": "x"}})")).requests);
-  EXPECT_EQ(served_of(nlohmann::ordered_json()).process, 0);
+  EXPECT_FALSE(served_by(R"({"mount": {"reloads": "x"}})").requests);
+  EXPECT_EQ(served_of(JsonDocument().value()).process, 0);
 }
 
 /// A mount whose signals, attempts and crashes come in any order.

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json/json_value.h"
 #include "report/text/terminal.h"
 
 namespace reshardfs {
@@ -99,12 +99,22 @@ TEST(SetDescription, OfAPartThereIsNoMore) {
 TEST(SetDescription, JsonHasNullForWhatIsUnknown) {
   SetDescription set = ranks_of_a_job();
   set.next = {"reshardfs verify a"};
-  const auto json = description_json(set);
-  EXPECT_TRUE(json["model"]["elements"].is_null());
-  EXPECT_TRUE(json["layout"]["tp"].is_null());
-  EXPECT_EQ(json["model"]["layers"], 2);
-  EXPECT_EQ(json["layout"]["ranks"].size(), 4);
-  EXPECT_EQ(json["next"][0], "reshardfs verify a");
+  set.index = {{"b", "[1]"}, {"a", "1"}, {"b", "2"}};
+  JsonWriter writer;
+  writer.open_object();
+  write_description(writer, set);
+  writer.close_object();
+  const auto document = JsonDocument::parse(writer.take());
+  ASSERT_TRUE(document);
+  const JsonValue json = document->value()["description"];
+  EXPECT_TRUE(json["model"].find("elements")->is_null());
+  EXPECT_TRUE(json["layout"].find("tp")->is_null());
+  EXPECT_EQ(json["model"]["layers"].count(), 2U);
+  EXPECT_EQ(json["layout"]["ranks"].size(), 4U);
+  EXPECT_EQ((*json["next"].begin()).text(), "reshardfs verify a");
+  EXPECT_EQ((*json["metadata"]["index"].begin()).key(), "a");
+  EXPECT_EQ(json["metadata"]["index"].size(), 2U);
+  EXPECT_EQ(json["metadata"]["index"]["b"].count(), 2U);
 }
 
 }  // namespace
