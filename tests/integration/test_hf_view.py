@@ -165,6 +165,18 @@ class WhereItIs(HfTest):
         other = self.text_file("other.toml", f'extends = {installed}\n[vars]\ninterleaved = 1\ncontiguous = 0\n[sides]\nfrom = "hugging face"\n')
         self.assertNotIn("hf", self.views_of(source, *words, "--map", other, *config))
 
+    def test_without_being_asked_for(self) -> None:
+        """Of what has a config.json: where the names are another framework's, the map that is missing is named."""
+        with mounted(self.hub_directory()) as mountpoint:
+            self.assert_hf(mountpoint / "hf", self.hub, {"config.json"})
+        source, *words = self.mcore_ranks()
+        (self.root / "mnt").mkdir()
+        self.addCleanup(run, "umount", self.root / "mnt")
+        result = run("mount", source, self.root / "mnt", *words, "--model-config", self.config_file())
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertRegex(result.stderr, "warning: no hf/: .* not those of Hugging Face's models.*--map mindformers-qwen3")
+        self.assertNotIn("hf", os.listdir(self.root / "mnt"))
+
     def test_without_a_map(self) -> None:
         file = self.root / "plain.safetensors"
         write_safetensors(file, with_states(self.hub))
