@@ -190,20 +190,34 @@ void list_tree(const std::filesystem::path& mount) {
   std::cout << table.str();
 }
 
+/// Makes all of it, or leaves nothing.
+/// @return its bytes.
+std::uint64_t make_sample(const DemoModel& model, const std::filesystem::path& source) {
+  std::filesystem::create_directories(source);
+  try {
+    return model.write_source(source);
+  } catch (Error& error) {
+    std::error_code ignored;
+    std::filesystem::remove_all(source, ignored);
+    if (error.os_error() == ENOSPC || error.os_error() == EDQUOT)
+      error.hint("the sample takes 200 MB: name a directory with more room, 'reshardfs demo DIR'");
+    throw;
+  }
+}
+
 int run_demo_in(const std::string& chosen) {
   static_cast<void>(std::signal(SIGINT, note_interrupt));
   static_cast<void>(std::signal(SIGTERM, note_interrupt));
   const DemoDirectory directory(chosen);
   const std::filesystem::path source = directory.path() / "source";
   const std::filesystem::path mount = directory.path() / "mnt";
-  std::filesystem::create_directories(mount);
 
   const DemoModel model;
   std::cout << "Making a sample: a small transformer with Adam moments, saved by 8 ranks\n"
                "(model parallel 4 x data parallel 2, optimizer parallel) ...\n"
             << std::flush;
-  std::filesystem::create_directories(source);
-  const std::uint64_t bytes = model.write_source(source);
+  const std::uint64_t bytes = make_sample(model, source);
+  std::filesystem::create_directories(mount);
   std::cout << fmt::format("{} in {}\n", human_bytes(bytes), source.string());
 
   const std::vector<std::string> strategies{"--src-strategy", source / "src_strategy.ckpt",

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,18 @@ from format_files import full_model, write_safetensors
 from mounted import (COMMAND_SECONDS, NOBODY, UNPRIVILEGED, Settings, is_mounted, processes_of, run, run_unittests,
                      scratch, wait_until)
 
+# Runs a command for which unshare fails, as under the seccomp profiles of container engines: loads the call's number,
+# compares it, and answers EPERM or allows it.
+FORBIDDING = """
+import ctypes, os, platform, struct, sys
+number = {"x86_64": 272, "aarch64": 97}[platform.machine()]
+steps = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000))
+filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack("@HP", len(steps), ctypes.addressof(filters)))
+if ctypes.CDLL(None, use_errno=True).prctl(22, 2, program, 0, 0):
+    raise SystemExit(f"no seccomp: {os.strerror(ctypes.get_errno())}")
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 NAMES = ("rank_0/checkpoint_0.safetensors", "merged/checkpoint_merged.safetensors")
 
 
@@ -204,6 +217,17 @@ class CommandWithoutRights(Command):
             self.assertIn(text, done.stderr)
 
 
+    def test_seccomp_forbids_it(self) -> None:
+        """Likewise."""
+        before = len(self.prefix) - len(UNPRIVILEGED)
+        self.prefix[before:before] = [sys.executable, "-c", FORBIDDING]
+        done = self.run_to_end("true")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        for text in ("Operation not permitted", "seccomp", "reshardfs export"):
+            self.assertIn(text, done.stderr)
+
+
 # /dev with nothing but what every program needs.
 BARE = """mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9 && exec "$@" """
 
@@ -232,6 +256,23 @@ class WithoutDevice(unittest.TestCase):
     def without_device(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["unshare", "--mount", "sh", "-c", BARE, "sh", Settings.binary, *words], text=True,
                               capture_output=True, stdin=subprocess.DEVNULL, timeout=3 * COMMAND_SECONDS, check=False)
+
+
+# A command in a file system that is nearly full, and which files it left.
+SMALL = """mount -t tmpfs -o size=20m none "$0" && cd "$0" && env "$@"; code=$?; find . -type f; exit $code"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+class WithoutSpace(unittest.TestCase):
+    def test_the_demo(self) -> None:
+        """It says how much it takes, and leaves nothing behind."""
+        with scratch() as root:
+            for words, place in ((["demo"], "TMPDIR=."), (["demo", "new"], "X=")):
+                done = subprocess.run(["unshare", "--mount", "sh", "-c", SMALL, root, place, Settings.binary, *words], text=True,
+                                      capture_output=True, timeout=COMMAND_SECONDS, check=False)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+                self.assertRegex(done.stderr, "No space left on device; the sample takes 200 MB: .* 'reshardfs demo DIR'")
+                self.assertNotIn(".ckpt", done.stdout)
 
 
 if __name__ == "__main__":
