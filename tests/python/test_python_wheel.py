@@ -101,6 +101,22 @@ class Wheel(unittest.TestCase):
                          "ImportError: reshardfs has no module for cpython {}.{} here, but for 3.99: use one of these; the "
                          "command needs no Python: {}/reshardfs/bin/reshardfs".format(*sys.version_info[:2], other))
 
+    def test_says_which_systems_it_is_for(self) -> None:
+        """As on musl, whose Pythons know no such name and cannot load the module, and with an older glibc."""
+        for stand_in, has in (("raise ValueError", "another C library (musl?)"), ("return 'glibc 2.27'", "glibc 2.27"),
+                              ("return 'glibc 2.28'", "")):
+            code = (f"import os, sys\ndef confstr(name): {stand_in}\nos.confstr = confstr\n"
+                    "sys.modules['reshardfs._core'] = None\nimport reshardfs")
+            done = subprocess.run([str(self.python), "-c", code], capture_output=True, text=True, env=self.environment,
+                                  timeout=SECONDS, check=False)
+            said = done.stderr.splitlines()[-1]
+            with self.subTest(has=has):
+                if has:
+                    self.assertRegex(said, rf"^ImportError: reshardfs needs glibc 2.28 or later, and this system has "
+                                           rf"{re.escape(has)}: use a system or an image of ")
+                else:
+                    self.assertNotIn("glibc", said)
+
     def test_mounts(self) -> None:
         if problem := fuse_problem():
             self.skipTest(problem)
