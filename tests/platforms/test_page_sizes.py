@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 from mounted import fuse_problem, parse_binary, scratch
+from platform_cases import PAGES
 from platform_sets import make_sample
 
 SECONDS = 300.0
@@ -34,14 +35,14 @@ class PageSizes(unittest.TestCase):
         self.assertEqual(said.stdout.strip(), "65536")
 
     def test_units(self) -> None:
-        for kib in (16, 64):
+        for kib in PAGES:
             for program in self.unit_tests:
                 with self.subTest(program=program.name, kib=kib):
                     self.run_with(kib, program, "--gtest_brief=1", f"--gtest_filter=-{OF_KERNEL}")
 
     def test_program(self) -> None:
         mode = "files" if fuse_problem() else "mount"
-        for kib in (16, 64):
+        for kib in PAGES:
             with self.subTest(kib=kib), scratch() as directory:
                 folder = directory / "work"
                 make_sample(folder)

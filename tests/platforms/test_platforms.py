@@ -15,57 +15,21 @@ import argparse
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mounted import SKIP, fuse_problem
-from platform_sets import make_sample
+from platform_cases import PYTHONS, SUITES
+from platform_sets import Failed, Packages, Row, make_sample, mirror, run
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build/userlands"
-SECONDS = 900.0
 MACHINES = ("x86_64", "aarch64")
-SUITES = {"bullseye": "Debian 11", "bookworm": "Debian 12", "trixie": "Debian 13"}
 # What the tests of the module take, of versions that Python 3.9 has, too.
 OF_TESTS = ("numpy", "ml_dtypes", "fsspec", "protobuf<5", "packaging")
 MODULE_TESTS = ("tensors", "errors", "options", "files", "staging", "commands", "frameworks", "memory")
-
-
-class Failed(Exception):
-    """A step; its text is what the step printed."""
-
-
-def run(*words: str | Path, **environment: str) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=SECONDS,
-                          env={**os.environ, **environment})
-    if done.returncode:
-        raise Failed(f"{' '.join(map(str, words))}: rc {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-@dataclass(frozen=True)
-class Row:
-    """Of the table."""
-
-    system: str
-    package: str
-    result: str
-
-
-class Packages:
-    """A wheel and a tarball of one machine type, those that are there; the tarball is unpacked."""
-
-    def __init__(self, folder: Path, machine: str, work: Path) -> None:
-        self.machine = machine
-        self.wheel = next(folder.glob(f"*_{machine}.whl"), None)
-        tarball = next(folder.glob(f"*-linux-{machine}.tar.gz"), None)
-        self.tree = work / tarball.name.removesuffix(".tar.gz") if tarball else None
-        if tarball:
-            run("tar", "-C", work, "-xzf", tarball)
 
 
 def packages_of_build(build: Path, folder: Path) -> None:
@@ -97,18 +61,15 @@ class Userland:
                    self.root, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", *words)
 
 
-def mirror() -> str:
-    listed = run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian")
-    return listed.split()[0]
-
-
 def try_userland(suite: str, packages: Packages, work: Path, mode: str) -> Iterator[Row]:
-    system = Userland(suite, work / suite)
+    case, system = SUITES[suite], Userland(suite, work / suite)
+    if (glibc := system.run("ldd", "--version").splitlines()[0].split()[-1]) != case.glibc:
+        raise Failed(f"{case.system} is not known to have glibc {glibc}")
     if packages.tree:
         make_sample(system.root / "tmp/tarball")
         shutil.copytree(packages.tree, system.root / "opt/reshardfs", symlinks=True)
         system.run("/tmp/tarball/steps.sh", "/tmp/tarball", mode, "/opt/reshardfs/bin/reshardfs")
-        yield Row(SUITES[suite], "tarball", mode)
+        yield Row(case.system, "tarball", mode)
     if packages.wheel:
         make_sample(system.root / "tmp/wheel")
         shutil.copy(packages.wheel, system.root / "tmp")
@@ -119,7 +80,9 @@ def try_userland(suite: str, packages: Packages, work: Path, mode: str) -> Itera
         system.run("/tmp/venv/bin/pip", "--quiet", "uninstall", "-y", "reshardfs")
         if left := list((system.root / "tmp/venv").rglob("*reshardfs*")):
             raise Failed(f"left after removal: {left}")
-        yield Row(SUITES[suite], f"wheel, {said.split(':')[0]}", mode)
+        if not said.startswith(f"Python {case.python}:"):
+            raise Failed(f"{case.system} is not known to have: {said}")
+        yield Row(case.system, f"wheel, Python {case.python}", mode)
     shutil.rmtree(system.root)
 
 
@@ -184,12 +147,16 @@ def rows(given: argparse.Namespace, packages: Packages, work: Path) -> Iterator[
     cannot = list(problems_of_machine())
     for suite in given.suites.split(","):
         if cannot:
-            print(f"skipped: {SUITES[suite]}: {'; '.join(cannot)}")
+            print(f"skipped: {SUITES[suite].system}: {'; '.join(cannot)}")
         else:
             yield from try_userland(suite, packages, work, "files" if problem else "mount")
     if packages.wheel:
-        for version, python in pythons(packages.wheel).items():
-            yield from try_python(version, python, packages.wheel, work, given.modules)
+        found = pythons(packages.wheel)
+        for version in dict.fromkeys((*PYTHONS, *found)):
+            if version in found:
+                yield from try_python(version, found[version], packages.wheel, work, given.modules)
+            else:
+                print(f"skipped: Python {version}: it is not here, or the wheel has no module for it")
 
 
 def main() -> None:
@@ -209,10 +176,10 @@ def main() -> None:
             folder = work / "packages"
             packages_of_build(given.build.resolve(), folder)
         try:
-            print("| system | package | tried |", "|---|---|---|", sep="\n", flush=True)
+            print(Row.HEAD, flush=True)
             for machine in MACHINES:
                 for row in rows(given, Packages(folder.resolve(), machine, work), work):
-                    print(f"| {row.system} | {row.package} | {row.result} |", flush=True)
+                    print(row, flush=True)
         except Failed as failure:
             raise SystemExit(f"FAILED: {failure}") from None
 
