@@ -23,7 +23,7 @@ FOREIGN = {
     "create-namespace": "helm", "set": "helm", "namespace": "kubectl", "from-file": "kubectl", "dry-run": "kubectl",
     "filename": "kubectl", "ignore-daemonsets": "kubectl", "keep": "hand_over.py",
     "check": "package.sh", "allow-downgrades": "apt", "for": "package.sh", "machine": "package.sh",
-    "find-links": "uvx",
+    "find-links": "uvx", "no-index": "uvx",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
 }
 

@@ -61,7 +61,28 @@ class Userland:
                    self.root, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", *words)
 
 
-def try_userland(suite: str, packages: Packages, work: Path, mode: str) -> Iterator[Row]:
+def fetch_uv(work: Path) -> Path | None:
+    """A folder with uv and uvx, of PyPI. They need nothing but glibc."""
+    place = work / "uv"
+    run(sys.executable, "-m", "venv", place)
+    try:
+        run(place / "bin/pip", "--quiet", "--disable-pip-version-check", "install", "uv")
+    except Failed as failure:
+        print(f"skipped: uvx: {str(failure).splitlines()[-1]}")
+        return None
+    return place / "bin"
+
+
+def try_uvx(system: Userland, programs: Path, wheel: Path) -> None:
+    """As docs/install.md has it, from nothing."""
+    for name in ("uv", "uvx"):
+        shutil.copy(programs / name, system.root / "usr/local/bin")
+    shown = system.run("/usr/local/bin/uvx", "--offline", "--no-index", "--find-links", "/tmp", "reshardfs", "demo")
+    if "exactly the expected bytes" not in shown:
+        raise Failed(f"uvx: {shown}")
+
+
+def try_userland(suite: str, packages: Packages, work: Path, mode: str, uv: Path | None) -> Iterator[Row]:
     case, system = SUITES[suite], Userland(suite, work / suite)
     if (glibc := system.run("ldd", "--version").splitlines()[0].split()[-1]) != case.glibc:
         raise Failed(f"{case.system} is not known to have glibc {glibc}")
@@ -83,6 +104,9 @@ def try_userland(suite: str, packages: Packages, work: Path, mode: str) -> Itera
         if not said.startswith(f"Python {case.python}:"):
             raise Failed(f"{case.system} is not known to have: {said}")
         yield Row(case.system, f"wheel, Python {case.python}", mode)
+        if uv:
+            try_uvx(system, uv, packages.wheel)
+            yield Row(case.system, "wheel, uvx", "demo")
     shutil.rmtree(system.root)
 
 
@@ -145,11 +169,12 @@ def rows(given: argparse.Namespace, packages: Packages, work: Path) -> Iterator[
     if problem:
         print(f"skipped: mounts: {problem}")
     cannot = list(problems_of_machine())
+    uv = fetch_uv(work) if packages.wheel and not cannot else None
     for suite in given.suites.split(","):
         if cannot:
             print(f"skipped: {SUITES[suite].system}: {'; '.join(cannot)}")
         else:
-            yield from try_userland(suite, packages, work, "files" if problem else "mount")
+            yield from try_userland(suite, packages, work, "files" if problem else "mount", uv)
     if packages.wheel:
         found = pythons(packages.wheel)
         for version in dict.fromkeys((*PYTHONS, *found)):
