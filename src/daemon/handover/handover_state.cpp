@@ -23,9 +23,9 @@ namespace {
 
 constexpr char kEscape = '%';
 
-/// Whether it stands for itself in JSON and here.
+/// Whether it stands for itself in JSON and here. On aarch64, no char is negative.
 bool is_plain(char c) noexcept {
-  return c >= ' ' && !is_control_byte(c) && c != kEscape;
+  return static_cast<unsigned char>(c) < 0x80 && !is_control_byte(c) && c != kEscape;
 }
 
 /// "%XX" for each byte that is no UTF-8, each control character and the percent sign, so that JSON
