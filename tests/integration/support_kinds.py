@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of sources in the table of README.md, one checkpoint of each, with the tensors in it as others than
+"""The kinds of sources in the table of docs/support.md, one checkpoint of each, with the tensors in it as others than
 reshardfs have written them; and the cells of that table."""
 
 from __future__ import annotations
@@ -112,19 +112,8 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
 PYTHON = "Python"
 
 
-def table_of(page: Path) -> dict[tuple[str, str], str]:
-    """The cells of the table whose first column is called 'from', by row and column."""
+def supported() -> set[tuple[str, str]]:
+    """Row and column of each cell of the table in docs/support.md; they all name tests."""
     rows = [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
-            for line in page.read_text().splitlines() if line.startswith("|")]
-    begin = next(number for number, row in enumerate(rows) if row[0] == "from")
-    found = {}
-    for row in rows[begin + 2:]:
-        if len(row) != len(rows[begin]):
-            break
-        found |= {(row[0], column): cell for column, cell in zip(rows[begin][1:], row[1:])}
-    return found
-
-
-def supported(page: Path = ROOT / "README.md") -> set[tuple[str, str]]:
-    """Row and column of each cell that says yes."""
-    return {place for place, cell in table_of(page).items() if cell == "yes"}
+            for line in (ROOT / "docs/support.md").read_text().splitlines() if line.startswith("|")]
+    return {(row[0], column) for row in rows[2:] for column in rows[0][1:]}

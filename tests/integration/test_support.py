@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of sources and targets in README.md is true: each cell that says yes is done, for two ranks where the
+"""The table of sources and targets in docs/support.md is true: each cell is done, for two ranks where the
 target has ranks, and what comes out is read by readers of the tests' own. test_python_support.py has Python's
 column."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's column of the table of sources and targets in README.md: each kind of source, whole and for two ranks."""
+"""Python's column of the table of sources and targets in docs/support.md: each kind of source, whole and for two ranks."""
 
 from __future__ import annotations
 
