@@ -90,12 +90,8 @@ std::int64_t layers_of_each(const MegatronArgs& args, std::int64_t layers, std::
 }  // namespace
 
 std::size_t stated_chunks(const MegatronArgs& args) {
-  constexpr std::string_view kVirtual = "virtual_pipeline_model_parallel_size";
-  if (!args.is_set(kVirtual)) return is_folded(args) ? 2 : 1;
-  const auto number = args.number(kVirtual);
-  if (number && *number >= 1) return static_cast<std::size_t>(*number);
-  throw Error(ErrorKind::kBadInput, "states " + args.words(kVirtual) + " as " +
-                                        std::string(kVirtual) + " in its arguments");
+  if (is_folded(args)) return 2;
+  return static_cast<std::size_t>(args.size_or_one("virtual_pipeline_model_parallel_size"));
 }
 
 LayerNumbers::LayerNumbers(const MegatronArgs& args, const StageLayers& layers) {

@@ -14,8 +14,8 @@ namespace reshardfs {
 using StageLayers = std::vector<std::vector<std::vector<std::int64_t>>>;
 
 /// The number of chunks that each stage has, as the arguments state it: two with the schedule
-/// `dualpipev` of MindSpeed.
-/// @throws Error kBadInput, without the file, if it is no number.
+/// `dualpipev` of MindSpeed, which has no virtual stages beside these.
+/// @throws Error as MegatronArgs::size_or_one().
 std::size_t stated_chunks(const MegatronArgs& args);
 
 /// The numbers that the layers of the decoder have in the whole model.
@@ -30,9 +30,8 @@ std::size_t stated_chunks(const MegatronArgs& args);
 class LayerNumbers {
  public:
   LayerNumbers() = default;
-  /// @throws Error, without the file: kBadInput if a layer is missing, or if there are not as many
-  /// as
-  ///         the arguments state; kUnsupported if they do not state where a layer is.
+  /// @throws Error, without the file: kBadInput if a layer is missing, or if the arguments state
+  ///         another number; kUnsupported if they do not state where a layer is.
   LayerNumbers(const MegatronArgs& args, const StageLayers& layers);
 
   /// @param local of a layer that has tensors.

@@ -172,6 +172,14 @@ std::optional<std::int64_t> MegatronArgs::number(std::string_view name) const {
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
+std::int64_t MegatronArgs::size_or_one(std::string_view name) const {
+  if (!is_set(name)) return 1;
+  const auto size = number(name);
+  if (size && *size >= 1) return *size;
+  throw Error(ErrorKind::kBadInput,
+              "states " + words(name) + " as " + std::string(name) + " in its arguments");
+}
+
 std::optional<bool> MegatronArgs::flag(std::string_view name) const {
   const Value* const value = find(name);
   const bool* const truth = value == nullptr ? nullptr : std::get_if<bool>(value);

@@ -23,9 +23,8 @@ namespace reshardfs {
 class MegatronArgs {
  public:
   MegatronArgs() = default;
-  /// @param object whatever its class. Of its attributes, these are read: None, truth values,
-  /// 64-bit
-  ///        integers, texts of at most 256 bytes, and sets of integers.
+  /// @param object whatever its class. None, truth values, integers of 64 bits, texts of at most
+  ///        256 bytes and sets of integers are read of its attributes.
   /// @throws Error kBadInput, without the file, if there are more than 16384 attributes.
   MegatronArgs(const PickleTree& tree, PickleValue object);
 
@@ -33,6 +32,9 @@ class MegatronArgs {
   bool empty() const noexcept { return values_.empty(); }
   /// Nothing if it is no integer, or is not there.
   std::optional<std::int64_t> number(std::string_view name) const;
+  /// 1 if it is None or not there, as before the argument existed.
+  /// @throws Error kBadInput, without the file, if it is no positive number.
+  std::int64_t size_or_one(std::string_view name) const;
   /// Nothing if it is no truth value, or is not there.
   std::optional<bool> flag(std::string_view name) const;
   /// Nothing if it is no text, or is not there.

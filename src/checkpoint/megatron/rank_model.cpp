@@ -67,17 +67,8 @@ constexpr std::array<std::string_view, 10> kShownArguments{"tensor_model_paralle
                                                            "padded_vocab_size",
                                                            "make_vocab_size_divisible_by"};
 
-/// 1 if it is None or not there, as before the argument existed.
-std::int64_t size_or_one(const MegatronArgs& args, std::string_view name) {
-  if (!args.is_set(name)) return 1;
-  const auto size = args.number(name);
-  if (size && *size >= 1) return *size;
-  throw Error(ErrorKind::kBadInput,
-              "states " + args.words(name) + " as " + std::string(name) + " in its arguments");
-}
-
 std::int64_t stated_size(const MegatronArgs& args, std::string_view name) {
-  if (args.is_set(name)) return size_or_one(args, name);
+  if (args.is_set(name)) return args.size_or_one(name);
   throw Error(ErrorKind::kUnsupported, "states no " + std::string(name) +
                                            " in its arguments (the key 'args'), so that it is "
                                            "not known whether files are missing")
@@ -88,7 +79,7 @@ std::int64_t stated_size(const MegatronArgs& args, std::string_view name) {
 
 void require_known_cuts(const MegatronArgs& args) {
   for (const std::string_view name : {"gtp_weight_remat_size", "expert_gtp_weight_remat_size"}) {
-    if (size_or_one(args, name) == 1) continue;
+    if (args.size_or_one(name) == 1) continue;
     throw Error(ErrorKind::kUnsupported, "was saved with " + std::string(name) + " " +
                                              args.words(name) +
                                              ", by which weights are cut further")
@@ -460,7 +451,7 @@ MegatronSizes sizes_of(const MegatronArgs& args) {
   MegatronSizes sizes;
   sizes.tensor = stated_size(args, "tensor_model_parallel_size");
   sizes.pipeline = stated_size(args, "pipeline_model_parallel_size");
-  sizes.expert = size_or_one(args, "expert_model_parallel_size");
+  sizes.expert = args.size_or_one("expert_model_parallel_size");
   sizes.expert_tensor = sizes.tensor;
   require_known_cuts(args);
   const auto all = checked_mul(sizes.tensor, sizes.pipeline);
@@ -471,7 +462,7 @@ MegatronSizes sizes_of(const MegatronArgs& args) {
   }
   if (!args.is_set("num_experts")) return sizes;
   if (args.is_set("expert_tensor_parallel_size")) {
-    sizes.expert_tensor = size_or_one(args, "expert_tensor_parallel_size");
+    sizes.expert_tensor = args.size_or_one("expert_tensor_parallel_size");
   }
   const bool known = sizes.expert_tensor == sizes.tensor || sizes.expert_tensor == 1;
   if (!known || args.is_set("moe_extended_tp")) {
