@@ -371,7 +371,7 @@ class UniversalReader {
   JoinedTensors joined_;
 };
 
-/// Where `latest` names a step of ZeRO, too, that one is taken: it may be newer.
+/// Whether `latest` names a step of ZeRO, too: that one is taken, as it may be newer.
 bool has_zero_tracker(const fs::path& directory, const SourceTreePtr& tree) {
   return path_kind(directory / "latest", tree) == PathKind::kOther;
 }
@@ -386,9 +386,9 @@ std::optional<StepDirectories> find_universal_tags(const fs::path& directory,
 
 /// The directory that `latest_universal` names, as programs may choose it, if it has a checkpoint.
 std::optional<fs::path> own_universal_tag_of(const fs::path& directory, const SourceTreePtr& tree) {
-  if (has_zero_tracker(directory, tree)) return std::nullopt;
   const auto named = tracked_directory(directory, kUniversalTagNames, tree);
-  return named && !parameters_in(*named, tree).empty() ? named : std::nullopt;
+  if (!named || has_zero_tracker(directory, tree)) return std::nullopt;
+  return parameters_in(*named, tree).empty() ? std::nullopt : named;
 }
 
 }  // namespace
@@ -430,7 +430,8 @@ std::optional<std::vector<StepInfo>> find_universal_steps(const fs::path& direct
   }
   const auto found = find_universal_tags(directory, tree);
   if (!found) {
-    return own_universal_tag_of(directory, tree) ? std::optional(std::vector<StepInfo>()) : std::nullopt;
+    return own_universal_tag_of(directory, tree) ? std::optional(std::vector<StepInfo>())
+                                                 : std::nullopt;
   }
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {
