@@ -122,7 +122,7 @@ std::string completeness_words(const Completeness& completeness) {
   if (!completeness.missing.empty() || !completeness.short_parameters.empty()) return {};
   std::string words;
   for (const std::string& ground : completeness.grounds) {
-    words += (words.empty() ? "complete by: " : ", ") + ground;
+    words += (words.empty() ? "complete, according to " : ", ") + ground;
   }
   if (completeness.unstated.empty()) return words;
   return words + (words.empty() ? "" : "; ") + "unknown " + completeness.unstated;

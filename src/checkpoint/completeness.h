@@ -59,7 +59,7 @@ Completeness state_names(const std::vector<FoundFile>& files, const std::filesys
 std::vector<std::string> warnings_of(const Completeness& completeness,
                                      const std::function<bool(const std::string&)>& takes = {});
 
-/// "complete by: the index model.safetensors.index.json", "unknown whether these are all
+/// "complete, according to the index model.safetensors.index.json", "unknown whether these are all
 /// files". Empty if something is missing.
 std::string completeness_words(const Completeness& completeness);
 

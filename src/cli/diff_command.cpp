@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +14,7 @@
 
 #include "base/process/event_log.h"
 #include "base/rank_format.h"
+#include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "check/diff.h"
 #include "check/words_diff.h"
@@ -18,6 +23,7 @@
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
+#include "conversion/auto_map.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/local/linkless_tree.h"
@@ -285,6 +291,35 @@ StatedWords words_of(const Given& given, const char* argument, const DiffSide& s
   return read_stated_words(side.table().checkpoint(), linkless_tree_of(root, path));
 }
 
+std::vector<std::string> weights_of(const DiffSide& side) {
+  const std::vector<std::string>& prefixes = side.table().checkpoint().state_prefixes();
+  std::vector<std::string> names;
+  for (const SourceParameter& parameter : side.table().parameters()) {
+    if (!is_training_state(parameter.name, prefixes)) names.push_back(parameter.name);
+  }
+  return names;
+}
+
+/// Two checkpoints of one model that have the names of two frameworks.
+void tell_of_other_names(const DiffSide& a, const DiffSide& b,
+                         const std::vector<ParameterDiff>& results) {
+  const auto is_in_both = [](const ParameterDiff& one) {
+    return one.status != DiffStatus::kOnlyInA && one.status != DiffStatus::kOnlyInB;
+  };
+  if (results.empty() || std::any_of(results.begin(), results.end(), is_in_both)) return;
+  std::string way = "--a-map, --b-map, --a-rename and --name-map give others";
+  for (const auto& [letter, side] : {std::pair{'a', &a}, std::pair{'b', &b}}) {
+    std::string maps = hugging_face_maps(weights_of(*side));
+    if (maps.empty()) continue;
+    for (std::size_t at = 0; (at = maps.find("--map", at)) != std::string::npos; at += 4) {
+      maps.insert(at + 2, std::string(1, letter) + "-");
+    }
+    way = fmt::format("{} gives Hugging Face's, with --{}-model-config DIR", maps, letter);
+    break;
+  }
+  log_warning(LogEvent::kConversionWarning, "no name is in both A and B: {}", way);
+}
+
 }  // namespace
 
 int run_diff(const Given& given) {
@@ -307,6 +342,7 @@ int run_diff(const Given& given) {
   const WordsDiff words = diff_words(words_of(given, "A", a), words_of(given, "B", b));
   given.flag("json") ? print_json(arguments, results, words)
                      : print_text(arguments, results, words);
+  tell_of_other_names(a, b, results);
   return is_equal(results) ? kExitDone : kExitDifference;
 }
 

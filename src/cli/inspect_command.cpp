@@ -67,9 +67,8 @@ struct InspectArguments {
   bool json = false;
   LogSettings log;
 
-  /// Nothing is asked for: the description, and below it what suits the output.
+  /// Nothing is asked for: all there is to say.
   bool wants_description() const { return !tree && !depth && !list && !stats; }
-  bool wants_tree() const { return tree || depth || (wants_description() && output_is_terminal()); }
 };
 
 /// What the index says of the parameters that were asked for, and the whole ones if a strategy or
@@ -243,11 +242,12 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
 }
 
 /// All that the files hold.
-std::vector<ModelTensor> held_tensors(const CheckpointContents& contents) {
+std::vector<ModelTensor> held_tensors(const CheckpointContents& contents, bool in_several_ranks) {
   std::vector<ModelTensor> tensors;
   for (const CheckpointParameter& parameter : contents.parameters) {
     tensors.push_back({parameter.name, parameter.dtype, parameter.shape, parameter.bytes,
-                       parameter.ranks.size()});
+                       parameter.ranks.size(),
+                       in_several_ranks ? held_by(parameter) : std::string()});
   }
   return tensors;
 }
@@ -316,6 +316,7 @@ bool has_several_ranks(const CheckpointContents& contents) {
 /// @param around lines that are printed above it and below it.
 void print_tree(const InspectArguments& arguments, const Inspected& inspected, std::size_t around) {
   const std::size_t lines = output_lines();
+  const bool has_ranks = has_several_ranks(inspected.contents);
   const TreeStyle style{output_columns(), lines - std::min(lines, around),
                         arguments.depth.value_or(0), use_colour(), locale_is_utf8()};
   if (!arguments.source.maps.maps.empty()) {
@@ -324,14 +325,14 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected, s
     std::cout << (inspected.contents.records_layouts
                       ? "whole parameters, as the checkpoint lays them out\n"
                       : "whole parameters, as the strategy lays them out\n");
-  } else if (has_several_ranks(inspected.contents)) {
+  } else if (has_ranks) {
     std::cout << wrapped("contents of all files; --src-strategy shows the whole parameters",
                          style.columns, 4)
               << "\n";
   }
   const std::vector<ModelTensor> tensors = inspected.laid_out
                                                ? whole_tensors(*inspected.laid_out, inspected.names)
-                                               : held_tensors(inspected.contents);
+                                               : held_tensors(inspected.contents, has_ranks);
   if (!tensors.empty()) std::cout << "\n" << tree_text(model_tree(tensors), style);
 }
 
@@ -348,13 +349,11 @@ bool print_stats(const InspectArguments& arguments, const Inspected& inspected) 
   return bad;
 }
 
-void print_parameters(const InspectArguments& arguments, const Inspected& inspected,
-                      const FullShapes* shapes) {
+void print_list(const InspectArguments& arguments, const Inspected& inspected,
+                const FullShapes* shapes) {
   ContentsStyle style{shapes};
   if (!arguments.source.maps.maps.empty()) style = {nullptr, "SHAPE"};
-  std::cout << "\n"
-            << (arguments.list ? listed_parameters(inspected.contents, style)
-                               : grouped_parameters(inspected.contents, style));
+  std::cout << "\n" << listed_parameters(inspected.contents, style);
 }
 
 /// @returns as print_stats().
@@ -368,10 +367,10 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
   const std::string below = description ? next_text(description->next) : std::string();
   std::cout << above << std::flush;
   if (arguments.stats) return print_stats(arguments, inspected);
-  if (arguments.wants_tree()) {
-    print_tree(arguments, inspected, count_rows(above) + count_rows(below));
+  if (arguments.list) {
+    print_list(arguments, inspected, shapes);
   } else {
-    print_parameters(arguments, inspected, shapes);
+    print_tree(arguments, inspected, count_rows(above) + count_rows(below));
   }
   const std::string items = byte_items_text(inspected.contents);
   if (!items.empty()) std::cout << "\n" << items;

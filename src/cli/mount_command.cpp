@@ -30,6 +30,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/messages.h"
+#include "cli/shown_words.h"
 #include "cli/source_wait.h"
 #include "cli/swapped_places.h"
 #include "cli/warming.h"
@@ -138,10 +139,16 @@ std::string place_of(const MountArguments& arguments) {
   return "the mount of " + printable(arguments.fuse_socket->path);
 }
 
-/// The one line for who mounts by hand. Programs that mount read the exit code.
-void tell_terminal(const std::string& what, const MountArguments& arguments) {
-  const LogSettings& log = arguments.log;
-  if (!output_is_terminal() || is_terse(log)) return;
+/// Whether a person reads what is printed. Programs that mount read the exit code.
+bool tells_terminal(const MountArguments& arguments) {
+  return output_is_terminal() && !is_terse(arguments.log);
+}
+
+/// The line for who mounts by hand.
+/// @param more another line; empty: none.
+void tell_terminal(const std::string& what, const std::string& more,
+                   const MountArguments& arguments) {
+  if (!tells_terminal(arguments)) return;
   const std::string place = place_of(arguments);
   if (arguments.fuse_socket) {
     std::cout << fmt::format("serving {}: {}\n", place, what) << std::flush;
@@ -149,7 +156,9 @@ void tell_terminal(const std::string& what, const MountArguments& arguments) {
   }
   const std::string end =
       arguments.foreground ? "Ctrl-C unmounts" : "unmount with: " + command_line("umount", {place});
-  std::cout << fmt::format("mounted at {}: {}; {}\n", place, what, end) << std::flush;
+  std::cout << fmt::format("mounted at {}: {}; {}\n", place, what, end);
+  if (!more.empty()) std::cout << more << "\n";
+  std::cout << std::flush;
 }
 
 void report_live(const std::string& what, const MountArguments& arguments) {
@@ -157,14 +166,6 @@ void report_live(const std::string& what, const MountArguments& arguments) {
   log_info(LogEvent::kMounted, "mounted {} at {}", what, place);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
                                      printable(shown_location(arguments.source)), place));
-}
-
-/// "4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
-std::string contents_words(const Conversion& conversion, const ConversionOptions& options) {
-  const std::string ranks = counted(static_cast<std::size_t>(conversion.rank_count()), "rank");
-  const std::set<Rank> shown(options.ranks.begin(), options.ranks.end());
-  return (shown.empty() ? "" : std::to_string(shown.size()) + " of ") + ranks + ", " +
-         counted(conversion.parameter_count(), "parameter");
 }
 
 /// Serves at the mount point, or what is handed over through the socket: only now, so that what is
@@ -199,7 +200,9 @@ void mount_one_step(const MountJob& job, const ConversionOptions& options,
   // The tree keeps what it needs of the conversion.
   auto conversion = std::make_optional(open_conversion(options));
   const std::int64_t ranks = conversion->rank_count();
-  const std::string shown = contents_words(*conversion, options);
+  const bool tells = tells_terminal(arguments);
+  const std::string shown = tells ? contents_words(*conversion, options) : std::string();
+  const std::string more = tells ? way_to_hugging_face(*conversion, options) : std::string();
   ServeOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion->mtime_ns();
   MountVersions versions =
@@ -210,7 +213,7 @@ void mount_one_step(const MountJob& job, const ConversionOptions& options,
   return_free_memory();
   serve_at(tree, arguments, std::move(mount), [&] {
     report_live(counted(static_cast<std::size_t>(ranks), "target rank"), arguments);
-    tell_terminal(shown, arguments);
+    tell_terminal(shown, more, arguments);
     ready();
   });
 }
@@ -234,7 +237,7 @@ void mount_all_steps(const MountJob& job, const ConversionOptions& options,
   mount.handover = handover_options(job.role, versions);
   serve_at(*tree, arguments, std::move(mount), [&] {
     report_live("all complete steps", arguments);
-    tell_terminal("all complete steps", arguments);
+    tell_terminal("all complete steps", {}, arguments);
     ready();
   });
 }

@@ -243,11 +243,21 @@ class Builder {
   /// Whether programs have openings that are stale.
   bool has_lost() const noexcept { return has_lost_; }
 
+  /// A tree none of whose files the kernel could take for one that it knows.
   /// @param shown another tree that the kernel knows; nullptr: there is none.
-  bool has_clash(const Tree& tree, const Tree* shown) const {
-    if (shown != nullptr && clashes(tree, *shown)) return true;
-    return std::any_of(versions_.trees.begin(), versions_.trees.end(),
-                       [&](const auto& version) { return clashes(tree, *version.tree); });
+  /// @param version the last one; becomes the tree's.
+  /// @throws Error kUnsupported if there is no such tree: a mount of an earlier release began with
+  ///         version 0, where a file has the number of an empty file or a directory in its place.
+  TreePtr without_clash(const Conversion& conversion, const Tree* shown,
+                        std::uint64_t& version) const {
+    constexpr int kMostAttempts = 8;  // chance alone does not need two
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      TreePtr tree = tree_of(conversion, ++version);
+      if (!has_clash(*tree, shown)) return tree;
+    }
+    throw Error(ErrorKind::kUnsupported,
+                "a file that is mounted has become empty, or a directory, in the new contents")
+        .hint("unmount, and mount again");
   }
 
   /// All that the kernel may know of former trees.
@@ -261,6 +271,12 @@ class Builder {
   }
 
  private:
+  bool has_clash(const Tree& tree, const Tree* shown) const {
+    if (shown != nullptr && clashes(tree, *shown)) return true;
+    return std::any_of(versions_.trees.begin(), versions_.trees.end(),
+                       [&](const auto& version) { return clashes(tree, *version.tree); });
+  }
+
   Takeover& before_;
   const MountWords& words_;
   MountVersions versions_;
@@ -272,7 +288,7 @@ class Builder {
 MountVersions mount_versions(const ConversionOptions& options, const Conversion& conversion,
                              const MountOptions& mount, const MountWords& words, Takeover* before) {
   const std::uint64_t last =
-      before == nullptr ? std::uint64_t{0} : before->state().trees.back().version;
+      before == nullptr ? kFirstVersion : before->state().trees.back().version;
   TreePtr tree = tree_of(conversion, last);
   MountedTree shown{.version = last,
                     .subject = subject_of(options, conversion, *tree, mount, before),
@@ -309,9 +325,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   if (is_replaced) {
     // After a crash, nobody tells which names the kernel knows: most are still the same.
     const TreePtr same_names = before->after_crash() ? std::move(tree) : nullptr;
-    do {
-      tree = tree_of(conversion, ++shown.version);
-    } while (builder.has_clash(*tree, same_names.get()));
+    tree = builder.without_clash(conversion, same_names.get(), shown.version);
     shown.subject = subject_of(options, conversion, *tree, mount, before);
     change = {same_names ? names_of(*same_names) : before->names(), true, builder.has_lost()};
   } else if (before->state().is_new) {

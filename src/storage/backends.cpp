@@ -22,6 +22,20 @@ constexpr std::array<Get, 4> kBackends{
     url_list_backend,
 };
 
+/// What to do about a place that other programs read by itself; empty: nothing is known.
+std::string way_to(const std::string& scheme) {
+  constexpr std::array<std::string_view, 5> kWithS3Endpoints{"gs", "oss", "obs", "cos", "r2"};
+  if (scheme == "hf") {
+    return "download the model first, with 'hf download ORG/NAME', and give the directory that "
+           "this prints";
+  }
+  const bool has_endpoint =
+      std::find(kWithS3Endpoints.begin(), kWithS3Endpoints.end(), scheme) != kWithS3Endpoints.end();
+  return has_endpoint ? "give s3://BUCKET/PATH, and the S3-compatible endpoint of this store with "
+                        "--s3-endpoint"
+                      : "";
+}
+
 }  // namespace
 
 const Backend& backend_of(const std::filesystem::path& location) {
@@ -38,7 +52,8 @@ const Backend& backend_of(const std::filesystem::path& location) {
   }
   throw Error(ErrorKind::kUnsupported, "URLs that begin with '" + printable(scheme) +
                                            "://' are not supported; available: " + known)
-      .in_file(location.string());
+      .in_file(location.string())
+      .hint(way_to(scheme));
 }
 
 std::vector<std::string_view> url_schemes() {

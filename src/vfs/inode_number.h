@@ -15,10 +15,14 @@ inline constexpr InodeNumber kRootInode = 1;
 /// @param attempt 0, or 1, 2, ... for further numbers when the earlier ones are taken.
 InodeNumber inode_number(std::string_view path, std::uint64_t attempt);
 
-/// The inode number of a file with bytes in a tree that replaced others; `version` counts the trees
-/// of the mount. The kernel must not confuse the bytes with those of another version. In version 0
-/// it is inode_number(); so it is in all versions for directories, and for files that show no size,
-/// whose bytes the kernel does not cache.
+/// What a mount of one conversion begins with.
+inline constexpr std::uint64_t kFirstVersion = 1;
+
+/// The inode number of a file with bytes; `version` counts the trees of the mount. The kernel must
+/// not confuse the bytes with those of another version. In version 0 it is inode_number(); so it is
+/// in all versions for directories, and for files that show no size, whose bytes the kernel does
+/// not cache. A mount's trees therefore begin with version 1: there, what becomes empty, or a
+/// directory, has a number of its own.
 InodeNumber version_inode_number(std::uint64_t version, std::string_view path,
                                  std::uint64_t attempt);
 

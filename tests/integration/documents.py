@@ -39,3 +39,13 @@ def prose() -> str:
 def block_that_begins(begin: str) -> str:
     (block,) = {block for text in PAGES.values() for _, block in fenced(text) if block.startswith(begin)}
     return block
+
+
+def messages() -> list[str]:
+    """The messages that docs/troubleshooting.md explains, where '...' stands for words that vary."""
+    tables = re.findall(r"^\| message \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGES["docs/troubleshooting.md"], re.M)
+    return re.findall(r"^\| `([^`]+)` \|", "".join(tables), re.M)
+
+
+def is_explained(message: str) -> bool:
+    return any(re.search(".*".join(map(re.escape, quoted.split("..."))), message) for quoted in messages())

@@ -125,7 +125,7 @@ class Misspelt(Answers):
 
     def test_values(self) -> None:
         for options, expected in (
-            (["--format", "npy"], "--format does not take 'npy'; it takes ckpt, safetensors, torch"),
+            (["--format", "npz"], "--format does not take 'npz'; it takes ckpt, safetensors, torch"),
             (["--views", "rank"], "--views does not take 'rank'; did you mean 'ranks'?"),
             (["--log-level", "warn"], "--log-level does not take 'warn'; did you mean 'warning'?"),
             (["--read-ahead-kb", "x"],
@@ -385,9 +385,10 @@ class SuccessLine(Answers):
         ends = f"unmount with: reshardfs umount {self.mountpoint}"
         count = len(self.made.expected(0))
         begins = f"mounted at {self.mountpoint}: "
-        self.assertEqual(self.line(), [f"{begins}2 ranks, {count} parameters; {ends}"])
-        self.assertEqual(self.line("--ranks", "1"),
-                         [f"{begins}1 of 2 ranks, {count} parameters; {ends}"])
+        self.assertEqual(self.line(), [f"{begins}merged, rank_{{0,1}}, strategy, unified; 2 ranks, {count} parameters; "
+                                       f"{ends}"])
+        self.assertEqual(self.line("--ranks", "1"), [f"{begins}merged, rank_1, strategy, unified; 1 of 2 ranks, {count} "
+                                                     f"parameters; {ends}"])
         self.assertEqual(self.line("--step", "all"), [f"{begins}all complete steps; {ends}"])
         for quiet in ("-q", "--log-level=error"):
             self.assertEqual(self.line(quiet), [])
@@ -409,8 +410,8 @@ class SuccessLine(Answers):
             os.close(ours)
         self.assertEqual((process.returncode, errors), (0, b""))
         count = len(self.made.expected(0))
-        self.assertEqual(line.decode(), f"mounted at {self.mountpoint}: 2 ranks, {count} "
-                         "parameters; Ctrl-C unmounts\r\n")
+        self.assertEqual(line.decode(), f"mounted at {self.mountpoint}: merged, rank_{{0,1}}, strategy, unified; "
+                         f"2 ranks, {count} parameters; Ctrl-C unmounts\r\n")
 
     def test_not_in_a_script(self) -> None:
         result = run("mount", self.made.source, self.mountpoint, *self.strategies())

@@ -109,7 +109,7 @@ class CountedNames(CompletenessTest):
         self.one_warning(self.mount(self.first), *words)
         self.one_warning(self.export(self.first), *words)
         self.one_warning(run("verify", self.first), *words)
-        self.assertIn("complete by: one file, as it was named", self.last_line(0, self.first))
+        self.assertIn("complete, according to one file, as it was named", self.last_line(0, self.first))
 
     def test_names_of_a_pattern_count_its_ranks(self) -> None:
         pattern = ("--src-pattern", "model-{rank}-of-00002.safetensors", "--src-join", "w")
@@ -119,7 +119,7 @@ class CountedNames(CompletenessTest):
         self.assertEqual(self.warnings(self.export(self.source, *pattern)), [])
         joined = read_safetensors(self.root / "out/rank_0/checkpoint_0.safetensors")[0]["w"][1]
         self.assertEqual(joined.tolist(), [[1, 1], [1, 1], [2, 2], [2, 2]])
-        self.assertIn("complete by: counts in 2 names", self.last_line(0, self.source, *pattern))
+        self.assertIn("complete, according to counts in 2 names", self.last_line(0, self.source, *pattern))
         self.first.unlink()
         self.assert_all_refuse(self.source, "'model-00001-of-00002.safetensors' is missing", options=pattern)
 
@@ -134,7 +134,7 @@ class Indexes(CompletenessTest):
 
     def test_a_whole_model_is_complete_by_its_index(self) -> None:
         self.assertEqual(self.warnings(self.mount(self.source)), [])
-        line = f"complete by: the index {INDEX}, counts in 2 names"
+        line = f"complete, according to the index {INDEX}, counts in 2 names"
         self.assertTrue(self.last_line(0, self.source).endswith(line))
         self.assertIn(line, " ".join(run("inspect", self.source).stdout.split()))
         self.assertEqual(self.verify(0, self.source)["completeness"],
@@ -243,7 +243,7 @@ class Shards(CompletenessTest):
         write_shards(self.source, model(), 3)
         self.write_config()
         self.assertEqual(self.warnings(self.mount(self.source)), [])
-        self.assertIn("complete by: config.json", self.last_line(0, self.source))
+        self.assertIn("complete, according to config.json", self.last_line(0, self.source))
         self.lose(3)
         self.assert_all_refuse(self.source, "has 8 rows in 2 shards", "a vocabulary of 12")
         for name, words in (("lm_head.weight", "a vocabulary of 12"), (UP, "it should be [12, 4]")):
@@ -354,7 +354,7 @@ class Statements(CompletenessTest):
         strategy = self.root / "s.toml"
         strategy.write_text('[devices]\naxes = ["tp=2"]\n[[rule]]\nmatch = "*"\ncut = ["tp", ""]\n')
         self.assertTrue(self.last_line(0, self.source, "--src-strategy", strategy)
-                        .endswith("complete by: the strategy of 2 ranks"))
+                        .endswith("complete, according to the strategy of 2 ranks"))
         shutil.rmtree(self.source / "rank_1")
         line = self.last_line(0, self.source)
         self.assertIn("good", line)

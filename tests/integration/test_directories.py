@@ -101,7 +101,7 @@ class Directories(unittest.TestCase):
             want |= tensors(n, f"t{n}")
             write_safetensors(self.place / f"ft-model-0000{n}-of-00003.safetensors", tensors(n, f"t{n}"))
         self.check(self.place, want)
-        self.assertIn("complete by: counts in 3 names", run("inspect", self.place).stdout)
+        self.assertIn("complete, according to counts in 3 names", run("inspect", self.place).stdout)
         (self.place / "ft-model-00002-of-00003.safetensors").unlink()
         self.refused(self.place, "'ft-model-00002-of-00003.safetensors' is missing")
         write_safetensors(self.place / "other-00001-of-00002.safetensors", tensors(5, "z"))

@@ -110,6 +110,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "config.json of --dequantize": lambda root: quantized(root, HF),
     "config.json": lambda root: companion(root, "config.json", "1e-05", "1e-06"),
     "tokenizer": lambda root: companion(root, "tokenizer.json", '"a"', '"b"'),
+    "tokenizer that becomes empty": lambda root: companion(root, "tokenizer.json", '{"vocab": {"a": 1}}', ""),
     "generation_config": lambda root: companion(root, "generation_config.json", "2", "3"),
     "--model-config": other_config,
     "index": in_two_shards,
@@ -119,7 +120,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "--dst-strategy": lambda root: named(root, "--dst-strategy", RULES, '["tp", ""]', '["", "tp"]',
                                          ("--views", "ranks")),
 }
-COMPANIONS = ("config.json", "tokenizer", "generation_config", "--model-config")
+COMPANIONS = ("config.json", "tokenizer", "tokenizer that becomes empty", "generation_config", "--model-config")
 
 
 def contents(top: Path) -> dict[str, bytes]:

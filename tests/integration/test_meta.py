@@ -77,7 +77,7 @@ class Meta(unittest.TestCase):
                         self.check(self.place, self.model)
                         self.assertEqual(run("verify", self.place).code, 0)
                         shown = run("inspect", self.place)
-                        self.assertIn("complete by: layers.*.attention.wq.weight and params.json", shown.stdout)
+                        self.assertIn("complete, according to layers.*.attention.wq.weight and params.json", shown.stdout)
                         description = json.loads(run("inspect", self.place, "--json").stdout)["description"]
                         self.assertEqual(description["kind"], "meta")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 # First, because it finds the modules of tests/data.
 from map_sets import config_of, golden, write_hub
 
+from documents import is_explained
 from mounted import (code_of_status, fuse_problem, in_shell, is_mounted, mountpoint_guard, one_line, run,
                      run_unittests, scratch)
 
@@ -20,6 +21,7 @@ TESTS = Path(__file__).resolve().parents[1]
 STRATEGY = "ms/strategy/src_strategy.ckpt"
 TARGET = "ms/dst_strategy.ckpt"
 MODEL = "cache/models--org--tiny"
+BAD_INPUT = 2
 SNAPSHOT = f"{MODEL}/snapshots/0123abc"
 
 # What was typed in the directory of make_places(), and what the answer leads to.
@@ -54,8 +56,11 @@ MISSPELT = [
     ("strategy show ms/strateg", "strategy show ms/strategy"),
     ("moutn hub mnt", "mount hub mnt"),
     ("convert hub out", "export hub out"),
+    ("merge hub out", "export hub out"),
+    ("serve hub mnt", "mount hub mnt"),
     ("strategy sho ms/strategy", "strategy show ms/strategy"),
     ("mount hub mnt --view hf", "mount hub mnt --views hf"),
+    ("mount hub mnt --views huggingface", "mount hub mnt --views hf"),
     ("mount hub mnt --views mergd", "mount hub mnt --views merged"),
     ("inspect hub --include *.weigth", "inspect hub --include *.weight"),
     ("export hub new --map mindformers-qwen --map-var release=1.7",
@@ -81,6 +86,29 @@ WRONG_WORDS = [
     ("plan hub --dst-strategy TP=2", "plan hub --dst-strategy tp=2"),
     ("cat hub", "inspect hub --list"),
     ("umount mnt", "status"),
+]
+
+
+# What is typed by those who know another program, and a part of the answer, where no command can be proposed.
+OTHER_WORDS = [
+    ("mount hub mnt --dtype bf16", "--cast 'fp32->bf16' converts element types"),
+    ("inspect hub --layer 7", "--include '*.layers.3.*' selects parameters"),
+    ("report hub --html page.html", "--output FILE.html writes the page"),
+    ("mount hub mnt --lora adapter", "merge an adapter with its model first"),
+    ("export hub out --to tp=2", "--dst-strategy states the target, such as tp=4"),
+    ("diff hub whole.ckpt --src-strategy none", "write --a-strategy for the first checkpoint, --b-strategy for the second"),
+    ("diff hub whole.ckpt --map auto", "write --a-map for the first checkpoint, --b-map for the second"),
+    ("export hub out --format pytorch", "did you mean 'torch'?"),
+    ("export hub out --format hf", "--views hf shows the directory that Hugging Face's loaders read"),
+    ("export hub out --format dcp", "--views dcp shows a checkpoint of torch.distributed.checkpoint"),
+    ("inspect hf://org/tiny", "'hf download ORG/NAME'"),
+    ("inspect gs://bucket/run", "the S3-compatible endpoint of this store with --s3-endpoint"),
+    ("inspect org/tiny", "is downloaded by 'hf download org/tiny'"),
+    ("verify hub --jobs many", "it takes 0 to 1024"),
+    ("mount hub mnt --cache-size 5XB", "write a size such as 500MB, 5GB or 5GiB"),
+    ("mount hub mnt -V", "did you mean '-v'?"),
+    ("mount hub mnt extra", "write reshardfs mount SOURCE MOUNTPOINT"),
+    ("hash hub --ranks -1", "write ranks and ranges separated by commas, as in 0-3,7"),
 ]
 
 
@@ -174,6 +202,7 @@ class Mistakes(unittest.TestCase):
             result = in_shell(shlex.join(["reshardfs", *words]), self.directory)
             self.assertNotEqual(result.code, 0, result.stdout)
             line = one_line(result)
+            self.assertTrue(is_explained(line), line)
             command = self.corrected(words, line)
             wanted = expected.replace("{}", str(self.directory))
             if not wanted.startswith("mkdir"):
@@ -195,6 +224,26 @@ class Mistakes(unittest.TestCase):
         self.check_all(NO_STRATEGY)
         line = one_line(in_shell("reshardfs mount ms/ckpt mnt", self.directory))
         self.assertLessEqual(len(line.replace(str(self.directory), "/data")), 160, line)
+
+    def test_words_of_other_programs(self) -> None:
+        for typed, answer in OTHER_WORDS:
+            with self.subTest(typed):
+                result = in_shell(shlex.join(["reshardfs", *typed.split()]), self.directory)
+                self.assertEqual(result.code, BAD_INPUT, result.stdout)
+                line = one_line(result)
+                self.assertIn(answer, line)
+                self.assertTrue(is_explained(line), line)
+
+    def test_a_model_in_the_cache_of_a_hub(self) -> None:
+        result = in_shell("HF_HUB_CACHE=cache reshardfs inspect org/tiny", self.directory)
+        self.paste(self.corrected(["inspect", "org/tiny"], one_line(result)))
+
+    def test_names_of_two_frameworks(self) -> None:
+        """Neither checkpoint is at fault: the names are those of two frameworks."""
+        write_hub(self.directory / "core", golden("qwen3_mcore", "expected"), config_of("qwen3_mcore"))
+        result = in_shell("reshardfs diff hub core --weights-only", self.directory)
+        self.assertEqual(result.code, 1)
+        self.assertIn("no name is in both A and B: --b-map ", result.stderr)
 
     def test_misspelt(self) -> None:
         self.check_all(MISSPELT)

@@ -16,6 +16,7 @@
 #include "cli/options/table.h"
 #include "format/input_format.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
 
@@ -234,6 +235,33 @@ bool may_have_near_names(const std::string& path) {
   return is_url(path) ? path.starts_with("s3://") : path_kind(path) == PathKind::kMissing;
 }
 
+/// The name of a model on a hub, where a checkpoint is asked for.
+std::optional<Error> about_hub_name(const Error& error, const Given& given) {
+  if (error.need() != Need::kNothing || error.kind() != ErrorKind::kMissing) return std::nullopt;
+  const auto source = source_of(error, given);
+  if (!source) return std::nullopt;
+  const std::string& named = given.arguments[source->place];
+  const std::size_t slash = named.find('/');
+  const bool is_name = slash != std::string::npos && slash > 0 && slash + 1 < named.size() &&
+                       named.find('/', slash + 1) == std::string::npos && named.front() != '.' &&
+                       named.front() != '~';
+  if (!is_name || path_kind(named) != PathKind::kMissing ||
+      path_kind(named.substr(0, slash)) != PathKind::kMissing) {
+    return std::nullopt;
+  }
+  const fs::path cached = hub_directory(named);
+  if (path_kind(cached) == PathKind::kMissing) {
+    return instead_of(error, error.message(),
+                      "give a directory or a file; the model of a hub is downloaded by 'hf "
+                      "download " +
+                          printable(named) + "', which prints its directory");
+  }
+  Given corrected = given;
+  corrected.arguments[source->place] = cached.string();
+  return instead_of(error, "is no directory, but the cache of the hub has a model of this name",
+                    run(corrected));
+}
+
 /// A path that is not there, of whatever argument or option.
 std::optional<Error> about_missing_path(const Error& error, const Given&) {
   if (error.kind() != ErrorKind::kMissing || !error.hint().empty() || error.file().empty() ||
@@ -251,9 +279,9 @@ Error advised(const Error& error, const Given& given) {
   const bool has_file = given.from_file || !option_text(given, "config").empty();
   if (has_listener() || has_file) return error;
   try {
-    for (const auto advise :
-         {about_missing_layout, about_mountpoint, about_output, about_strategy_argument,
-          about_swapped_strategies, about_place, about_missing_argument, about_missing_path}) {
+    for (const auto advise : {about_missing_layout, about_mountpoint, about_output,
+                              about_strategy_argument, about_swapped_strategies, about_place,
+                              about_missing_argument, about_hub_name, about_missing_path}) {
       if (auto better = advise(error, given)) return std::move(*better);
     }
   } catch (const Error&) {

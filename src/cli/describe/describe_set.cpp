@@ -25,6 +25,7 @@
 #include "cli/describe/places.h"
 #include "cli/describe/proven_sizes.h"
 #include "cli/describe/set_kind.h"
+#include "conversion/auto_map.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
 #include "conversion/source_opening.h"
@@ -273,12 +274,25 @@ class Describer {
     next.can_guess = needs_strategy() && !sizes_ && next.strategies.empty() && is_from_zero() &&
                      set_.refused().empty() && source_.request.dec_key_file.empty() &&
                      !is_url(set_.root());
+    next.shows_hf = next.can_mount && shows_hugging_face();
     next.mountpoint = free_mountpoint(source_.request.path);
+    next.directory = free_output(source_.request.path, "");
     next.rules = free_name("strategy", ".toml");
     const bool is_as_shown = source_.request.maps.maps.empty() && !source_.request.strategy &&
                              source_.request.sizes.empty() && !sizes_;
     if (next.can_mount && next.strategies.empty() && is_as_shown) next.map = fitting_map();
     return next;
+  }
+
+  /// Whether a mount has hf/ without being asked for it.
+  bool shows_hugging_face() const {
+    const bool has_config = !out_.model.model_type.empty() || !out_.model.architectures.empty();
+    if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
+    std::vector<std::string> weights;
+    for (const std::string& name : ranks_.held.names) {
+      if (!is_training_state(name, set_.state_prefixes())) weights.push_back(name);
+    }
+    return !weights.empty() && hugging_face_maps(weights).empty();
   }
 
   /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.

@@ -43,7 +43,10 @@ std::string free_mountpoint(const fs::path& source) {
 }
 
 std::string free_output(const fs::path& source, const std::string& extension) {
-  const fs::path directory = can_write_beside(source) ? fs::path() : source.parent_path();
+  // Of "a/.", the parent is not "a".
+  const fs::path whole = (is_url(source) ? source : fs::absolute(source) / "").lexically_normal();
+  const fs::path directory =
+      can_write_beside(source) ? fs::path() : whole.parent_path().parent_path();
   return free_path(directory, "converted", extension);
 }
 

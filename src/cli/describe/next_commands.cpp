@@ -6,6 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
 #include "base/text/shell_text.h"
 #include "cli/options/table.h"
 #include "cli/options/value_checks.h"
@@ -26,17 +30,36 @@ class Lines {
  public:
   explicit Lines(const NextFacts& facts) : facts_(facts) {}
 
-  void add(const std::string& command, const Words& more = {}) {
-    lines_.push_back(command_line(command, {facts_.source}, options(command, more)));
+  void add(const std::string& job, const std::string& command, const Words& more = {}) {
+    add_line(job, command_line(command, {facts_.source}, options(command, more)));
   }
-  void add_plan(const Words& more) { add("plan", as_wanted(more)); }
-  void add_mount(const Words& more) {
-    lines_.push_back(
-        mount_line(facts_.source, facts_.mountpoint, options("mount", as_wanted(more))));
+  void add_mount(const std::string& job, const Words& more) {
+    add_line(job, mount_line(facts_.source, facts_.mountpoint, options("mount", as_wanted(more))));
   }
-  Words take() { return std::move(lines_); }
+  void add_export(const Words& more) {
+    Words wanted = as_wanted(more);
+    if (facts_.shows_hf) wanted.insert(wanted.end(), {"--views", "hf"});
+    add_line("convert it: the same files on disk",
+             command_line("export", {facts_.source, facts_.directory}, options("export", wanted)));
+  }
+  /// The jobs for which people come: serve, resume, convert.
+  void add_jobs(const Words& more) {
+    std::string job = "load it or resume from it; --dst-strategy tp=N makes it that of N ranks";
+    if (facts_.shows_hf) {
+      job =
+          fmt::format("serve it, with 'vllm serve {0}/hf', or load it: from_pretrained(\"{0}/hf\")",
+                      facts_.mountpoint);
+    }
+    add_mount(job, more);
+    add_export(more);
+  }
+  std::vector<NextCommand> take() { return std::move(lines_); }
 
  private:
+  void add_line(const std::string& job, std::string command) {
+    lines_.push_back({job, std::move(command)});
+  }
+
   Words as_wanted(Words more) const {
     if (facts_.needs_partial) more.emplace_back("--partial");
     return more;
@@ -49,12 +72,16 @@ class Lines {
   }
 
   const NextFacts& facts_;
-  Words lines_;
+  std::vector<NextCommand> lines_;
 };
 
 Words strategy_words(const std::string& strategy) {
   return {"--src-strategy", path_word(strategy)};
 }
+
+constexpr const char* kLookAtWhole = "look at whole parameters";
+constexpr const char* kCheck =
+    "check that all data can be read, and is the same where it should be";
 
 }  // namespace
 
@@ -72,42 +99,47 @@ std::vector<std::string> carried_options(const Given& given, const std::string& 
   return words;
 }
 
-std::vector<std::string> next_commands(const NextFacts& facts) {
+std::vector<NextCommand> next_commands(const NextFacts& facts) {
   constexpr std::size_t kMost = 3;
   if (facts.source.empty()) return {};
   Lines lines(facts);
   if (facts.strategies.size() == 1) {
     const Words words = strategy_words(facts.strategies.front());
-    lines.add("inspect", words);
-    if (facts.can_mount) lines.add_mount(words);
-    if (facts.can_verify) lines.add("verify", words);
+    lines.add(kLookAtWhole, "inspect", words);
+    if (facts.can_mount) lines.add_jobs(words);
+    if (facts.can_verify) lines.add(kCheck, "verify", words);
     return lines.take();
   }
   if (!facts.strategies.empty()) {
     for (const std::string& strategy : facts.strategies) {
-      lines.add("inspect", strategy_words(strategy));
+      lines.add(kLookAtWhole, "inspect", strategy_words(strategy));
     }
-    Words all = lines.take();
+    std::vector<NextCommand> all = lines.take();
     if (all.size() > kMost) all.resize(kMost);
     return all;
   }
   if (facts.can_mount && !facts.sizes.empty()) {
-    const Words words{"--src-strategy", facts.sizes};
-    lines.add_mount(words);
-    lines.add_plan(words);
+    lines.add_jobs({"--src-strategy", facts.sizes});
     return lines.take();
   }
   for (const std::string& key : facts.state_keys) {
+    const std::string job = "take only what is under '" + printable(key) + "'";
     const Words words{"--state-key", key};
-    if (facts.can_mount) lines.add_mount(words);
-    if (!facts.can_mount) lines.add("inspect", words);
+    if (facts.can_mount) lines.add_mount(job, words);
+    if (!facts.can_mount) lines.add(job, "inspect", words);
   }
-  if (facts.can_mount && facts.can_dequantize) lines.add_mount({"--dequantize"});
-  if (facts.can_mount) lines.add_mount({});
-  if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
-  if (facts.can_verify) lines.add("verify");
-  if (facts.can_guess) lines.add("strategy guess", {"-O", path_word(facts.rules)});
-  if (!facts.can_mount) lines.add("inspect", {"--list"});
+  if (facts.can_mount && facts.can_dequantize) {
+    lines.add_mount("mount it with 8-bit weights as BFloat16", {"--dequantize"});
+  }
+  if (facts.can_mount) lines.add_jobs({});
+  if (facts.can_mount && !facts.map.empty()) {
+    lines.add_mount("mount it with other names, by the map " + facts.map, {"--map", facts.map});
+  }
+  if (facts.can_verify) lines.add(kCheck, "verify");
+  if (facts.can_guess) {
+    lines.add("find out how it is cut", "strategy guess", {"-O", path_word(facts.rules)});
+  }
+  if (!facts.can_mount) lines.add("see a line for each parameter", "inspect", {"--list"});
   return lines.take();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/words/given.h"
+#include "report/text/set_description.h"
 
 namespace reshardfs {
 
@@ -27,13 +28,15 @@ struct NextFacts {
   std::vector<std::string> state_keys{};  ///< below which the model's parameters usually are
   bool can_dequantize = false;            ///< weights have the scales of their blocks
   std::string map{};         ///< an installed map that takes it; empty: none is known to
+  bool shows_hf = false;     ///< a mount without more options has hf/
   std::string mountpoint{};  ///< need not exist
+  std::string directory{};   ///< that `export` may make
   std::string rules{};       ///< a file that `strategy guess` may write
   /// The options of the command line that another command takes, too, as words.
   std::function<std::vector<std::string>(const std::string& command)> options{};
 };
 
-/// Two or three lines for a shell, the most useful first.
-std::vector<std::string> next_commands(const NextFacts& facts);
+/// A few lines for a shell, the most useful first.
+std::vector<NextCommand> next_commands(const NextFacts& facts);
 
 }  // namespace reshardfs

@@ -97,8 +97,8 @@ std::optional<std::string> mount_sentence(const fs::path& named) {
   return std::nullopt;
 }
 
-std::string inspect_line(const fs::path& path) {
-  return command_line("inspect", {path.string()});
+NextCommand inspect_line(const std::string& job, const fs::path& path) {
+  return {job, command_line("inspect", {path.string()})};
 }
 
 std::optional<SetDescription> describe_rank(const fs::path& named) {
@@ -109,9 +109,9 @@ std::optional<SetDescription> describe_rank(const fs::path& named) {
   out.format =
       fmt::format("the directory of rank {} of {}, which has ranks {}", to_string(place->rank),
                   printable(place->set.string()), format_rank_list(place->ranks));
-  out.next.push_back(inspect_line(place->set));
+  out.next.push_back(inspect_line("look at the whole checkpoint", place->set));
   for (const fs::path& file : place->files) {
-    if (out.next.size() < 3) out.next.push_back(inspect_line(file));
+    if (out.next.size() < 3) out.next.push_back(inspect_line("look at one file", file));
   }
   return out;
 }
@@ -128,7 +128,8 @@ std::optional<SetDescription> describe_cache(const fs::path& named) {
   out.place.emplace_back(cache->main.empty() ? "no refs/main names one of the snapshots"
                                              : "refs/main names none of the snapshots");
   for (const std::string& name : cache->names) {
-    if (out.next.size() < kMost) out.next.push_back(inspect_line(cache->snapshots / name));
+    if (out.next.size() < kMost)
+      out.next.push_back(inspect_line("look at a snapshot", cache->snapshots / name));
   }
   return out;
 }

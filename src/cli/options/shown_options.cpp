@@ -22,7 +22,8 @@ std::vector<Option> view_rows() {
   return {
       views(
           "Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf, "
-          "megatron and vllm, merged-torch only with --format torch, and hf only with Hugging Face's "
+          "megatron and vllm, merged-torch only with --format torch, and hf only with Hugging "
+          "Face's "
           "names, beside a config.json or shown by a map. merged stands for merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; "
           "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "

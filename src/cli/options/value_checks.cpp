@@ -50,6 +50,34 @@ Error does_not_take(const Option& option, const std::string& text) {
   return {ErrorKind::kUsage, fmt::format("--{} does not take '{}'", option.name, printable(text))};
 }
 
+struct OtherValue {
+  std::string_view option;
+  std::string_view text;
+  std::string_view answer;
+};
+
+/// What people write in the place of a choice.
+constexpr std::array<OtherValue, 11> kOtherValues{{
+    {"format", "hf", "--views hf shows the directory that Hugging Face's loaders read"},
+    {"format", "huggingface", "--views hf shows the directory that Hugging Face's loaders read"},
+    {"format", "dcp", "--views dcp shows a checkpoint of torch.distributed.checkpoint"},
+    {"format", "megatron", "--views megatron shows the directory from which Megatron-Core starts"},
+    {"format", "pt", "did you mean 'torch'?"},
+    {"format", "pytorch", "did you mean 'torch'?"},
+    {"format", "npy", "--views params shows each parameter as a NumPy file"},
+    {"views", "huggingface", "did you mean 'hf'?"},
+    {"views", "safetensors", "did you mean 'merged-safetensors'?"},
+    {"views", "torch", "did you mean 'merged-torch'?"},
+    {"views", "all", "without --views, there are all that need no choice"},
+}};
+
+std::string other_value(const Option& option, const std::string& text) {
+  const auto* const found = std::find_if(
+      kOtherValues.begin(), kOtherValues.end(),
+      [&](const OtherValue& known) { return known.option == option.name && known.text == text; });
+  return found == kOtherValues.end() ? std::string() : std::string(found->answer);
+}
+
 /// Powers of 1024 and of 1000 have names of their own; without the i, it depends.
 std::optional<std::uint64_t> bytes_of_unit(std::string_view unit, bool thousands) {
   constexpr std::string_view kPowers = "kmgtpe";
@@ -214,6 +242,7 @@ void check_value(const Option& option, const std::string& text, const std::strin
   const std::vector<std::string>& choices = option.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
     throw does_not_take(option, text)
+        .hint(other_value(option, text))
         .hint(did_you_mean(text, choices))
         .hint(fmt::format("it takes {}", fmt::join(choices, ", ")));
   }

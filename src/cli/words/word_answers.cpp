@@ -23,11 +23,16 @@ namespace reshardfs {
 namespace {
 
 /// What other programs call a command.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherWords{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherWords{{
     {"info", "inspect"},
     {"show", "inspect"},
     {"ls", "inspect"},
     {"convert", "export"},
+    {"merge", "export"},
+    {"consolidate", "export"},
+    {"reshard", "mount"},
+    {"split", "mount"},
+    {"serve", "mount"},
     {"compare", "diff"},
     {"check", "verify"},
     {"list", "status"},
@@ -75,11 +80,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kSizeOpt
 }};
 
 /// What other programs have an option for, and what does it here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherOptions{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherOptions{{
     {"dtype", "--cast 'fp32->bf16' converts element types"},
     {"torch-dtype", "--cast 'fp32->bf16' converts element types"},
     {"layer", "--include '*.layers.3.*' selects parameters"},
     {"layers", "--include '*.layers.3.*' selects parameters"},
+    {"to", "--dst-strategy states the target, such as tp=4"},
+    {"target", "--dst-strategy states the target, such as tp=4"},
+    {"strategy", "--src-strategy states how the source is cut, --dst-strategy the target"},
+    {"from", "--src-strategy states how the source is cut"},
+    {"tensor", "--param NAME of 'reshardfs cat' prints one, --include selects some"},
     {"html", "--output FILE.html writes the page"},
     {"lora", "merge an adapter with its model first, with merge_and_unload() of PEFT"},
     {"adapter", "merge an adapter with its model first, with merge_and_unload() of PEFT"},
@@ -147,6 +157,15 @@ std::string commands_with(std::string_view option) {
   return fmt::format("{} and {} have it", fmt::join(names, ", "), last);
 }
 
+/// For a command with two sources, whose options have a letter each.
+std::string of_two_sources(const Given& given, const std::string& name) {
+  const std::size_t begin = name.starts_with("--src-") ? 6 : 2;
+  const std::string plain = name.substr(std::min(begin, name.size()));
+  if (find_option(given.command(), "a-" + plain) == nullptr) return {};
+  return fmt::format("write {0}a-{1} for the first checkpoint, {0}b-{1} for the second", "--",
+                     plain);
+}
+
 Error no_option(const Given& given, const std::string& word) {
   const std::string& command = given.command().name;
   return {
@@ -187,6 +206,7 @@ void refuse_long_option(const Given& given, const std::string& name,
         .hint("as in 'reshardfs mount " + name + " ...'");
   }
   if (!size_of(name).empty()) error.hint(with_sizes_together(given, words));
+  error.hint(of_two_sources(given, name));
   if (std::string other = other_option(name); !other.empty()) {
     throw error.hint(std::move(other)).hint(given.see_help());
   }

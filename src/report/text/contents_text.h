@@ -20,12 +20,11 @@ struct ContentsStyle {
   const char* shape_heading = "SLICE SHAPE";  ///< what the contents' own shapes are called
 };
 
+/// The ranks that hold it: "0-7".
+std::string held_by(const CheckpointParameter& parameter);
+
 /// A line for each parameter.
 std::string listed_parameters(const CheckpointContents& contents, const ContentsStyle& style);
-
-/// A line for all parameters that differ in numbers alone and have equal types, shapes and ranks:
-/// "layers.{0..35}.wq.weight". In the order of the first of each line. O(n log n).
-std::string grouped_parameters(const CheckpointContents& contents, const ContentsStyle& style);
 
 /// The objects that are not tensors; empty if there are none.
 std::string byte_items_text(const CheckpointContents& contents);

@@ -141,8 +141,8 @@ class NameNodes {
   std::string structure(const NameNode& segment) const {
     std::string text;
     for (const ModelTensor* tensor : segment.tensors) {
-      text += fmt::format("{} {} {} {};", static_cast<int>(tensor->dtype), to_string(tensor->shape),
-                          tensor->bytes, tensor->copies);
+      text += fmt::format("{} {} {} {} {};", static_cast<int>(tensor->dtype),
+                          to_string(tensor->shape), tensor->bytes, tensor->copies, tensor->ranks);
     }
     for (const std::size_t child : segment.children) {
       text += fmt::format("{}:{}={};", list_[child].text.size(), list_[child].text,
@@ -185,6 +185,7 @@ class Folding {
       node.children.push_back(fold(family.members.front(), family.label, factor * size));
       node.children.back().repeated *= size;
     }
+    node.ranks = ranks_of(segment, node.children);
     if (number != 0 && node.children.size() == 1) join_child(node);
     return node;
   }
@@ -194,6 +195,13 @@ class Folding {
     TreeNode child = std::move(node.children.front());
     child.label = node.label + child.label;
     node = std::move(child);
+  }
+
+  static std::string ranks_of(const NameNode& segment, const std::vector<TreeNode>& children) {
+    std::set<std::string> all;
+    for (const ModelTensor* tensor : segment.tensors) all.insert(tensor->ranks);
+    for (const TreeNode& child : children) all.insert(child.ranks);
+    return all.size() == 1 ? *all.begin() : std::string();
   }
 
   std::vector<NameFamily> families(const NameNode& segment) const {

@@ -21,6 +21,7 @@ struct ModelTensor {
   Shape shape{};             ///< of one copy
   std::uint64_t bytes = 0;   ///< of one copy
   std::uint64_t copies = 1;  ///< slices or replicas that are counted
+  std::string ranks{};       ///< that hold these copies, for people; empty: not to be shown
 };
 
 struct TreeNode {
@@ -36,12 +37,14 @@ struct TreeNode {
   /// once, and how many slices there are. Of others empty and 0.
   std::vector<Shape> shapes{};
   std::uint64_t tensors = 0;
+  std::string ranks{};               ///< of all tensors below, if they are the same ones
   std::vector<TreeNode> children{};  ///< in the order of the parameters
 };
 
 /// The tree below a node for everything, whose label is empty. Names are split before '.' and '/';
 /// nodes with a single child become one with it. Siblings that differ in a number alone, and have
-/// the same names, types and shapes below them, become one: always where they are that number
+/// the same names, types, shapes and ranks below them, become one: always where they are that
+/// number
 /// ("layers.0"), from three on where there is more ("expert_0"). Tensors of one name are one
 /// parameter. Time and memory grow with the parameters, whatever their names are like.
 RESHARDFS_ENGINE TreeNode model_tree(std::span<const ModelTensor> tensors);

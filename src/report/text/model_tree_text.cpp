@@ -23,6 +23,8 @@ constexpr std::size_t kWidestContent = 40;
 constexpr std::size_t kShownTypes = 3;
 constexpr std::size_t kShareColumns = 5;
 constexpr std::string_view kElements = "ELEMS";
+constexpr std::string_view kRanks = "RANKS";
+constexpr std::size_t kWidestRanks = 16;
 /// The heading, and what may have to be said below.
 constexpr std::size_t kOtherLines = 6;
 
@@ -81,6 +83,7 @@ struct Row {
   std::string times;  ///< " × 32", which is never shortened
   std::string content;
   std::string brief_content;
+  std::string ranks;
   std::string elements;
   std::string size;
   double share = 0;
@@ -92,7 +95,8 @@ struct Row {
 
 struct Widths {
   std::size_t label = 0;
-  std::size_t content = 0;  ///< 0 of this and the next: not shown
+  std::size_t content = 0;  ///< 0 of this and the next two: not shown
+  std::size_t ranks = 0;
   std::size_t elements = 0;
   std::size_t size = 0;
   std::size_t bar = 0;
@@ -101,7 +105,8 @@ struct Widths {
   /// All columns but the labels.
   std::size_t others() const {
     std::size_t sum = kGap + size + kGap + kShareColumns;
-    for (const std::size_t column : {content, elements}) sum += column == 0 ? 0 : kGap + column;
+    for (const std::size_t column : {content, ranks, elements})
+      sum += column == 0 ? 0 : kGap + column;
     return sum + (bar == 0 ? 0 : bar + 1);
   }
 };
@@ -123,6 +128,8 @@ class Drawing {
     depth_ = style.depth > 0 ? style.depth : fitting_depth(levels);
     // A model without levels may have more parameters than anybody can look at.
     if (style.depth == 0) most_rows_ = style.lines - std::min(style.lines, kOtherLines);
+    // Where all are held by the same ranks, there is nothing to tell apart.
+    shows_ranks_ = root.ranks.empty();
     add_row(root, "all", "");
     add_children(root, 1, "");
   }
@@ -151,6 +158,7 @@ class Drawing {
     if (node.repeated > 1) row.times = fmt::format(" {} {}", glyphs_.times, node.repeated);
     row.content = content_text(node, glyphs_, false);
     row.brief_content = content_text(node, glyphs_, true);
+    if (shows_ranks_) row.ranks = node.ranks;
     row.elements = human_count(node.elements);
     row.size = human_bytes(node.bytes);
     row.share = total_ == 0 ? 0 : static_cast<double>(node.bytes) / static_cast<double>(total_);
@@ -179,11 +187,14 @@ class Drawing {
   }
 
   Widths natural_widths(bool brief) const {
-    Widths widths{4, 4, kElements.size(), 4, kWidestBar, brief};
+    Widths widths{4, 4, 0, kElements.size(), 4, kWidestBar, brief};
     for (const Row& row : rows_) {
       widths.label = std::max(widths.label, row.label_columns());
       widths.content =
           std::max(widths.content, text_width(brief ? row.brief_content : row.content));
+      if (!row.ranks.empty()) {
+        widths.ranks = std::max({widths.ranks, kRanks.size(), row.ranks.size()});
+      }
       widths.elements = std::max(widths.elements, row.elements.size());
       widths.size = std::max(widths.size, row.size.size());
     }
@@ -200,8 +211,9 @@ class Drawing {
     if (lacking() > kWidestBar - kNarrowestBar) widths = natural_widths(true);
     widths.bar -= std::min(lacking(), kWidestBar - kNarrowestBar);
     widths.content = std::min(widths.content, kWidestContent);
+    widths.ranks = std::min(widths.ranks, kWidestRanks);
     const std::size_t spare = widths.label - std::min(widths.label, kLabelColumns);
-    for (std::size_t* column : {&widths.bar, &widths.elements, &widths.content}) {
+    for (std::size_t* column : {&widths.bar, &widths.elements, &widths.ranks, &widths.content}) {
       if (lacking() > spare) *column = 0;
     }
     widths.label -= lacking();
@@ -223,6 +235,10 @@ class Drawing {
       out += std::string(kGap, ' ') + padding(columns, title) + title;
     };
     if (widths.content > 0) out += "  TYPE" + std::string(widths.content - 4, ' ');
+    if (widths.ranks > 0) {
+      out += std::string(kGap, ' ') + std::string(kRanks) +
+             std::string(widths.ranks - kRanks.size(), ' ');
+    }
     if (widths.elements > 0) right(std::string(kElements), widths.elements);
     right("SIZE", widths.size);
     right("SHARE", kShareColumns);
@@ -249,6 +265,10 @@ class Drawing {
       const std::string content =
           shortened(widths.brief ? row.brief_content : row.content, widths.content);
       out += std::string(kGap, ' ') + content + padding(widths.content, content);
+    }
+    if (widths.ranks > 0) {
+      const std::string ranks = shortened(row.ranks, widths.ranks);
+      out += std::string(kGap, ' ') + ranks + padding(widths.ranks, ranks);
     }
     if (widths.elements > 0) right(row.elements, widths.elements);
     right(row.size, widths.size);
@@ -280,6 +300,7 @@ class Drawing {
   const Glyphs& glyphs_;
   std::uint64_t total_;
   std::size_t depth_ = 0;
+  bool shows_ranks_ = false;
   std::size_t deepest_ = 0;
   std::size_t most_rows_ = kAnyHeight;
   std::vector<Row> rows_;

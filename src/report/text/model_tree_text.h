@@ -21,10 +21,11 @@ struct TreeStyle {
   bool utf8 = false;  ///< else ASCII
 };
 
-/// A heading, and a line for each node: its label, type and shape or what is below it, elements,
-/// size, and its share of the whole. What is not shown is counted in the last lines. Where columns
-/// are few, types have short names and labels are shortened; then the bar is left out, the
-/// elements, and types and shapes, in this order.
+/// A heading, and a line for each node: its label, type and shape or what is below it, the ranks
+/// that hold it (if tensors state any), elements, size, and its share of the whole. What is not
+/// shown is counted in the last lines. Where columns are few, types have short names and labels are
+/// shortened; then the bar is left out, the elements, the ranks, and types and shapes, in this
+/// order.
 RESHARDFS_ENGINE std::string tree_text(const TreeNode& root, const TreeStyle& style);
 
 /// "8.03B", "124M", "950": three digits.

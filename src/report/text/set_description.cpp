@@ -73,7 +73,7 @@ std::string names_text(const ModelFacts& model) {
     maps.resize(kShown);
     maps.push_back(fmt::format("{} more", model.maps.size() - kShown));
   }
-  return fmt::format("all names are those of {} ({} {})", joined(model.networks, " and of "),
+  return fmt::format("names of {} ({} {})", joined(model.networks, " and of "),
                      model.maps.size() == 1 ? "map" : "maps", joined(maps, ", "));
 }
 
@@ -95,7 +95,7 @@ std::string weights_text(const ModelFacts& model) {
 std::string states_text(const ModelFacts& model) {
   if (model.states == 0) return "no states";
   return counted(static_cast<std::size_t>(model.states), "state") +
-         " of the optimizer or of the training, by their names";
+         " of the optimizer or the training job, by their names";
 }
 
 /// "pp=2, tp=4, dp=1"
@@ -201,7 +201,7 @@ std::string description_text(const SetDescription& description, std::size_t colu
   lines.add("metadata", metadata_text(description));
   lines.add("training", states_text(description.model));
   lines.add("ranks", layout_text(description.layout));
-  lines.add("lacks", description.lacks);
+  lines.add("missing", description.lacks);
   for (const NearStrategy& strategy : description.strategies) {
     lines.add("strategy", near_text(strategy));
   }
@@ -216,10 +216,12 @@ std::string part_text(const std::string& path, const SetDescription& part, std::
   return text;
 }
 
-std::string next_text(const std::vector<std::string>& commands) {
+std::string next_text(const std::vector<NextCommand>& commands) {
   if (commands.empty()) return {};
   std::string text = "\nnext:\n";
-  for (const std::string& command : commands) text += "  " + command + "\n";
+  for (const NextCommand& next : commands) {
+    text += fmt::format("  # {}\n  {}\n", next.job, next.command);
+  }
   return text;
 }
 
@@ -245,7 +247,9 @@ void write_description(JsonWriter& json, const SetDescription& description) {
     json.member("reason", strategy.misfit);
     json.member("same_as", strategy.same_as);
   });
-  json.texts("next", description.next);
+  json.open_list("next");
+  for (const NextCommand& next : description.next) json.text(next.command);
+  json.close_list();
   json.close_object();
 }
 

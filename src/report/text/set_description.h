@@ -61,6 +61,14 @@ struct NearStrategy {
 /// What headers and an index state beside the tensors: keys, and values as JSON.
 using StatedMetadata = std::vector<std::pair<std::string, std::string>>;
 
+/// A command for a shell, and what it is good for.
+struct NextCommand {
+  std::string job{};  ///< "check all data"
+  std::string command{};
+
+  friend bool operator==(const NextCommand&, const NextCommand&) = default;
+};
+
 struct SetDescription {
   std::string kind{};                ///< for programs: "rank_files"
   std::string format{};              ///< for people
@@ -77,7 +85,7 @@ struct SetDescription {
   std::vector<NearStrategy> strategies{};
   /// What --src-strategy must be, where it is needed and only one fits; else empty.
   std::string src_strategy{};
-  std::vector<std::string> next{};  ///< commands for a shell
+  std::vector<NextCommand> next{};
 };
 
 /// The lines for people, each with a line feed; without the commands.
@@ -89,7 +97,8 @@ std::string description_text(const SetDescription& description, std::size_t colu
 std::string part_text(const std::string& path, const SetDescription& part, std::size_t columns);
 
 /// The commands, each on a line of its own that is not broken, below a blank line and a heading.
-std::string next_text(const std::vector<std::string>& commands);
+/// Jobs are comments of the shell above them.
+std::string next_text(const std::vector<NextCommand>& commands);
 
 /// The "description" of `inspect --json`, as a member.
 void write_description(JsonWriter& json, const SetDescription& description);

@@ -2,6 +2,7 @@
 #include "storage/local/hub_cache.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <system_error>
 
@@ -46,6 +47,11 @@ std::vector<std::string> directories_in(const fs::path& path) {
     if (entry.is_directory) names.push_back(entry.name);
   }
   return names;
+}
+
+std::string from_environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
 }
 
 std::string main_commit(const fs::path& root) {
@@ -149,6 +155,16 @@ std::optional<std::string> HubCache::chosen() const {
   if (std::find(names.begin(), names.end(), main) != names.end()) return main;
   if (names.size() == 1) return names.front();
   return std::nullopt;
+}
+
+fs::path hub_directory(const std::string& model) {
+  std::string name(kPrefix);
+  for (const char c : model) name += c == '/' ? std::string("--") : std::string(1, c);
+  const std::string cache = from_environment("HF_HUB_CACHE");
+  if (!cache.empty()) return fs::path(cache) / name;
+  const std::string home = from_environment("HF_HOME");
+  if (!home.empty()) return fs::path(home) / "hub" / name;
+  return fs::path(from_environment("HOME")) / ".cache/huggingface/hub" / name;
 }
 
 std::optional<HubCache> hub_cache(const fs::path& named) {

@@ -36,6 +36,11 @@ struct HubCache {
 /// @return nullopt for other paths, and where there is no snapshot.
 std::optional<HubCache> hub_cache(const std::filesystem::path& named);
 
+/// Where the cache of this user has a model, or would have it: below $HF_HUB_CACHE, $HF_HOME/hub or
+/// ~/.cache/huggingface/hub.
+/// @param model "org/name"
+std::filesystem::path hub_directory(const std::string& model);
+
 /// The snapshot that a model's directory in a cache stands for, written as the user names the
 /// directory. Any other path is returned as it is.
 /// @throws Error kBadInput if the snapshot is not whole: a link in it leads nowhere, or the cache

@@ -30,7 +30,7 @@ TEST(Completeness, IsWhatNamesCount) {
   const auto whole = state_names(found({"d/m-1-of-2.ckpt", "d/m-2-of-2.ckpt"}), "d");
   EXPECT_THAT(whole.missing, IsEmpty());
   EXPECT_TRUE(whole.counted);
-  EXPECT_EQ(completeness_words(whole), "complete by: counts in 2 names");
+  EXPECT_EQ(completeness_words(whole), "complete, according to counts in 2 names");
   EXPECT_THAT(state_names(found({"d/m-0-of-2.ckpt", "d/m-1-of-2.ckpt"}), "d").missing, IsEmpty());
 }
 
@@ -80,7 +80,7 @@ TEST(Completeness, OfOneFileIsWhatWasAskedFor) {
   EXPECT_THAT(warnings_of(of("d/net_part1-3_5.ckpt")),
               ElementsAre(HasSubstr("is part 1 of 'net-3_5.ckpt'")));
   EXPECT_THAT(of("d/m-00001-of-00002.safetensors").missing, IsEmpty());
-  EXPECT_EQ(completeness_words(of("d/m.ckpt")), "complete by: one file, as it was named");
+  EXPECT_EQ(completeness_words(of("d/m.ckpt")), "complete, according to one file, as it was named");
 }
 
 TEST(Completeness, WarnsOnceOfWhatNothingStates) {

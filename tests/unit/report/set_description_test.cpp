@@ -65,7 +65,7 @@ TEST(SetDescription, Strategies) {
   set.lacks = "the strategy";
   set.strategies = {{"a.ckpt", ""}, {"b.ckpt", "it is of 4 ranks"}};
   const std::string text = description_text(set, kAnyWidth);
-  EXPECT_THAT(text, HasSubstr("lacks       the strategy\n"));
+  EXPECT_THAT(text, HasSubstr("missing     the strategy\n"));
   EXPECT_THAT(text, HasSubstr("strategy    a.ckpt fits\n"));
   EXPECT_THAT(text, HasSubstr("strategy    b.ckpt does not fit: it is of 4 ranks\n"));
 }
@@ -85,7 +85,8 @@ TEST(SetDescription, LongLinesAreBrokenButNoCommand) {
   set.format = std::string(30, 'x') + " " + std::string(30, 'y');
   EXPECT_THAT(description_text(set, 50), HasSubstr("\n            yyy"));
   EXPECT_EQ(next_text({}), "");
-  EXPECT_EQ(next_text({"reshardfs verify a"}), "\nnext:\n  reshardfs verify a\n");
+  EXPECT_EQ(next_text({{"check it", "reshardfs verify a"}}),
+            "\nnext:\n  # check it\n  reshardfs verify a\n");
 }
 
 TEST(SetDescription, OfAPartThereIsNoMore) {
@@ -98,7 +99,7 @@ TEST(SetDescription, OfAPartThereIsNoMore) {
 
 TEST(SetDescription, JsonHasNullForWhatIsUnknown) {
   SetDescription set = ranks_of_a_job();
-  set.next = {"reshardfs verify a"};
+  set.next = {{"check it", "reshardfs verify a"}};
   set.index = {{"b", "[1]"}, {"a", "1"}, {"b", "2"}};
   JsonWriter writer;
   writer.open_object();
