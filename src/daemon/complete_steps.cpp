@@ -20,10 +20,12 @@
 #include "daemon/outage.h"
 #include "storage/local/directory.h"
 #include "storage/local/path_stamp.h"
+#include "view/view.h"
 
 namespace reshardfs {
-
 namespace {
+
+namespace fs = std::filesystem;
 
 /// How many of the newest steps are examined closely in any case.
 constexpr std::size_t kNewest = 16;
@@ -44,6 +46,13 @@ std::string stamps_of(const StepInfo& step, Stamp&& stamp) {
   return all;
 }
 
+fs::path common_directory(const fs::path& a, const fs::path& b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  fs::path common;
+  for (auto part = a.begin(); part != end; ++part) common /= *part;
+  return common;
+}
+
 std::string short_sum(const std::string& text) {
   constexpr std::size_t kDigits = 32;
   return sha256_of(std::as_bytes(std::span(text))).substr(0, kDigits);
@@ -61,9 +70,20 @@ std::string series_of(const ConversionOptions& options) {
 
 std::string step_contents(const Conversion& conversion) {
   std::set<std::string> facts;
+  std::optional<fs::path> top;  // of the step: below it is nothing of the run
   for (const ConversionSource& source : conversion.source_files()) {
     facts.insert(fmt::format("{} {} {} {} {}\n", source.path.filename().string(), source.bytes,
                              source.mtime_ns, source.ctime_ns, source.inode));
+    const fs::path place = source.path.parent_path();
+    top = top ? common_directory(*top, place) : place;
+  }
+  for (const auto& inputs :
+       {ConversionAccess::inputs(conversion), ConversionAccess::companions(conversion)}) {
+    for (const Input& input : inputs) {
+      if (!top || !is_inside_by_name(input.path, *top)) continue;
+      facts.insert(fmt::format("{} {} {}\n", input.path.lexically_relative(*top).string(),
+                               input.content, input.version));
+    }
   }
   return short_sum(fmt::format("{}", fmt::join(facts, "")));
 }

@@ -29,6 +29,9 @@
 namespace reshardfs {
 namespace {
 
+/// The directory of several views.
+constexpr std::string_view kMerged = "merged";
+
 std::unique_ptr<const Target> target_of(const ExportOptions& options,
                                         const std::filesystem::path& source) {
   if (is_url(options.directory)) {
@@ -79,7 +82,10 @@ class Exporter {
     const OtherManifests others(*target_, identity_, share_, options_.force);
     Manifest manifest(*target_, identity_, options_.force, share_, strategy_);
     adopt(others.known(), manifest);
-    if (!options_.force) require_readable(manifest.entries(), {});
+    if (!options_.force) {
+      require_all_shown(manifest.entries());
+      require_readable(manifest.entries(), {});
+    }
     if (has_locks) there = look();
     const OutputFiles pending = target_->choose(files_, there, options_.force, manifest, engine_);
     if (has_sums()) examine_sums(there, manifest, others);
@@ -109,6 +115,30 @@ class Exporter {
     return paths;
   }
 
+  /// Files that an export of the same conversion has written beside those of this one, in the
+  /// directory of a single view, and that the view no longer has: companions of the model that were
+  /// removed since.
+  std::set<std::string> no_longer_shown(const Manifest::Entries& known) const {
+    std::set<std::string> shown;
+    for (const OutputFile* file : exported_files(conversion_)) shown.insert(file->path);
+    std::set<std::string> gone;
+    for (const auto& [path, entry] : known) {
+      const std::string top = top_of(path);
+      const bool is_of_one_view = top != kMerged && !top.starts_with(kRankPrefix);
+      if (is_of_one_view && planned_.tops.contains(top) && !shown.contains(path)) gone.insert(path);
+    }
+    return gone;
+  }
+
+  void require_all_shown(const Manifest::Entries& known) const {
+    const std::set<std::string> gone = no_longer_shown(known);
+    if (gone.empty()) return;
+    throw Error(ErrorKind::kUsage, "the directory holds the export of another conversion ('" +
+                                       printable(*gone.begin()) + "' is no longer shown)")
+        .in_file(options_.directory)
+        .hint("choose another directory, or use --force to replace it");
+  }
+
   /// What is in a store need not be read as a directory.
   void require_readable(const Manifest::Entries& known, std::set<std::string> removed) const {
     if (is_url(options_.directory)) return;
@@ -128,12 +158,22 @@ class Exporter {
         listed_by_manifests(*target_, [](const JsonValue& /*header*/) { return true; });
     const Manifest::Entries own = listed_by_manifests(*target_, same_conversion(identity_));
     for (const OutputFile* file : exported_files(conversion_)) former.erase(file->path);
-    for (const auto& [path, entry] : own) former.erase(path);
+    const std::set<std::string> gone = no_longer_shown(own);
+    for (const auto& [path, entry] : own) {
+      if (!gone.contains(path)) former.erase(path);
+    }
     former.erase(kChecksumFile);
     const std::set<std::string> removed = target_->removable(former, conversion_.source_files());
     require_readable(own, removed);
     target_->remove_files(removed);
     result_.removed_files = removed.size();
+    // It lists them, and what it says of the others is found out again.
+    if (!gone.empty()) target_->remove(manifest_name({}));
+    for (const std::string& path : gone) {
+      if (removed.contains(path)) continue;
+      result_.warnings.push_back("'" + printable(path) + "' " + target_->words().inside +
+                                 " is no longer shown; remove it");
+    }
   }
 
   /// What an export of the same conversion has written under another manifest need be neither

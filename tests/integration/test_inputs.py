@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import unittest
 from collections.abc import Callable
@@ -203,6 +204,20 @@ class Exports(InputsTest):
             case.change()
             self.good("export", case.source, root / "out", *MERGED)
 
+    def test_a_companion_that_was_removed(self) -> None:
+        for name in ("tokenizer.json", "config.json"):
+            with self.subTest(name), scratch() as root:
+                case = companion(root, name, "", "")
+                self.good(*case.words("export", root / "out"))
+                self.assertIn(f"hf/{name}", contents(root / "out"))
+                case.path.unlink()
+                told = self.good(*case.words("export", root / "out"), code=BAD_INPUT)
+                self.assertIn(f"'hf/{name}' is no longer shown", told)
+                self.assertIn("--force", told)
+                self.good(*case.words("export", root / "out"), "--force")
+                self.assertEqual(contents(root / "out"), self.exported(case, root / "new"))
+                self.good(*case.words("export", root / "out"))
+
     def test_manifest_of_an_older_version(self) -> None:
         with scratch() as root:
             case = quantized(root)
@@ -236,6 +251,25 @@ class Mounts(InputsTest):
                     self.assertEqual(contents(mountpoint), old)
                     self.good("reload", "--replace", mountpoint)
                 self.assertLessEqual(new.items(), contents(mountpoint).items())
+
+        self.each_case(check)
+
+    def test_steps(self) -> None:
+        """A step is taken anew when a small file of it is saved again in place."""
+        def check(_name: str, root: Path, case: Case) -> None:
+            if not case.path.is_relative_to(case.source):
+                return
+            run_directory = root / "run"
+            run_directory.mkdir()
+            step = case.source.rename(run_directory / "checkpoint-20")
+            shutil.copytree(step, run_directory / "checkpoint-10")
+            case = Case(step, case.options, step / case.path.name, case.old, case.new)
+            with mounted(run_directory, "--step", "all", *case.options) as mountpoint:
+                shown = mountpoint / "latest"
+                self.assertEqual(self.exported(case, root / "old").items() - contents(shown).items(), set())
+                case.change()
+                new = self.exported(case, root / "new").items()
+                self.assertTrue(wait_until(lambda: new <= contents(shown).items()))
 
         self.each_case(check)
 
