@@ -23,10 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kShortestPause{100};
 constexpr milliseconds kLongestPause{2000};
-/// What a service manager shall allow for each attempt.
+/// For how long a source that answers may be other than whole.
+constexpr std::chrono::seconds kTimeToBeWhole{20};
+/// A service manager that reads slowly must not be sent more than its socket holds.
+constexpr std::chrono::seconds kNoticeEvery{10};
+/// What it shall allow for each attempt.
 constexpr std::chrono::microseconds kTimeForOne{std::chrono::minutes(1)};
 
 bool tells_of_outage(const Error& error) {
@@ -80,6 +85,15 @@ std::optional<Error> outage_of(const fs::path& source) {
   return std::nullopt;
 }
 
+/// Whether the source, or another file that the mount was made of, is not as it was: it may be
+/// being copied, saved or renamed just now.
+bool is_of_inputs(const Error& error, const fs::path& source) {
+  const bool is_of_content = error.kind() == ErrorKind::kMissing ||
+                             error.kind() == ErrorKind::kBadInput ||
+                             error.kind() == ErrorKind::kChanged;
+  return (is_of_content && !error.file().empty()) || is_of_source(error, source);
+}
+
 }  // namespace
 
 bool is_of_source(const Error& error, const fs::path& source) {
@@ -99,23 +113,33 @@ bool is_of_source(const Error& error, const fs::path& source) {
 int outlast_outage(const fs::path& source, const std::function<int()>& attempt,
                    const std::function<bool()>& may_go_on) {
   milliseconds pause = kShortestPause;
-  bool is_told = false;
+  std::string told;
+  std::optional<Clock::time_point> answered_at;
   bool has_answered = false;
+  Clock::time_point next_notice = Clock::now();
   for (;;) {
     try {
       return attempt();
     } catch (const Error& error) {
       const std::optional<Error> outage =
           tells_of_outage(error) ? std::optional(error) : outage_of(source);
-      if ((!outage && has_answered) || !may_go_on()) throw;
+      if (outage) answered_at.reset();
+      if (!outage && !answered_at) answered_at = Clock::now();
+      const bool may_be_whole_soon =
+          !outage && is_of_inputs(error, source) && Clock::now() - *answered_at < kTimeToBeWhole;
+      if ((!outage && !may_be_whole_soon && has_answered) || !may_go_on()) throw;
       has_answered = !outage;
-      if (outage && !is_told) {
-        log_warning(LogEvent::kSourceAwaited, "{}; the mount waits for its source", outage->what());
-        is_told = true;
+      const std::string why = outage ? outage->what() : may_be_whole_soon ? error.what() : "";
+      if (!why.empty() && why != told) {
+        told = why;
+        log_warning(LogEvent::kSourceAwaited, "{}; the mount waits for its source", told);
       }
     }
-    notify_service_manager(
-        fmt::format("STATUS=waiting for the source\nEXTEND_TIMEOUT_USEC={}", kTimeForOne.count()));
+    if (Clock::now() >= next_notice) {
+      next_notice = Clock::now() + kNoticeEvery;
+      notify_service_manager(fmt::format("STATUS=waiting for the source\nEXTEND_TIMEOUT_USEC={}",
+                                         kTimeForOne.count()));
+    }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);
   }

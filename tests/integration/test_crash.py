@@ -157,7 +157,27 @@ class Crash(unittest.TestCase):
             pid = made.pid()
             made.source.unlink()
             os.kill(pid, signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint), 60))
             assert_gone(made.mountpoint)
+
+    def test_a_source_that_is_away_for_a_moment_is_waited_for(self) -> None:
+        """As while it is renamed or written."""
+        with place() as made:
+            self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)
+            whole = made.source.read_bytes()
+            was = made.read()
+            away = made.source.with_name("away")
+            for take, bring in ((lambda: made.source.rename(away), lambda: away.rename(made.source)),
+                                (lambda: made.source.write_bytes(b""), lambda: made.source.write_bytes(whole)),
+                                (lambda: made.source.write_bytes(whole[:-5]), lambda: made.source.write_bytes(whole))):
+                told = made.log().count("waits for its source")
+                pid = made.pid()
+                take()
+                os.kill(pid, signal.SIGKILL)
+                self.assertTrue(wait_until(lambda: made.log().count("waits for its source") > told))
+                bring()
+                self.assertEqual(made.read(), was)
+                self.assertNotEqual(made.pid(), pid)
 
     def test_without_its_supervisor_the_mount_lives(self) -> None:
         with mounted("--supervise") as made:
