@@ -119,6 +119,10 @@ class Session:
         text = text.replace("--stage-layers 20,16", "--stage-layers 1,1")
         return text.replace("/mnt/", f"{SHOWN_DIRECTORY}/mnt/").replace(SHOWN_DIRECTORY, str(self.top))
 
+    def shown(self, printed: str) -> str:
+        """With the names that paths have in the texts."""
+        return printed.replace(f"{self.top}/mnt/", "/mnt/").replace(str(self.top), SHOWN_DIRECTORY)
+
     def prepare_mount(self, mountpoint: Path) -> None:
         """A mount point is unmounted in the end; one below /mnt is there, and is used again."""
         if mountpoint.is_relative_to(self.top / "mnt"):
@@ -143,6 +147,16 @@ class Session:
         placed += f'\ncode=$?; pwd >"{where}"; exit $code'
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "TMPDIR": str(self.top),
                        "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
+        ended, printed, complaints = self.outcome(placed, environment)
+        self.directory = Path(where.read_text().strip())
+        where.unlink()
+        if command == "reshardfs status":
+            code = code_of_status(printed)
+        self.test.assertEqual(ended, code, f"{command}\n{printed}{complaints}")
+        return self.shown(printed + (complaints if code else ""))
+
+    def outcome(self, placed: str, environment: dict[str, str]) -> tuple[int, str, str]:
+        """The exit code, and what went to both outputs."""
         # Not to pipes: a daemon that kept one open would block.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             done = subprocess.run(["bash", "-c", placed], stdin=subprocess.DEVNULL, stdout=out,
@@ -150,13 +164,7 @@ class Session:
                                   timeout=COMMAND_SECONDS)
             out.seek(0)
             err.seek(0)
-            printed, complaints = out.read(), err.read()
-        self.directory = Path(where.read_text().strip())
-        where.unlink()
-        if command == "reshardfs status":
-            code = code_of_status(printed)
-        self.test.assertEqual(done.returncode, code, f"{command}\n{printed}{complaints}")
-        return (printed + (complaints if code else "")).replace(str(self.top), SHOWN_DIRECTORY)
+            return done.returncode, out.read(), err.read()
 
     def run(self, shown: Shown, *, folded: bool = False, code: int | None = None) -> str:
         """Runs a command as it is shown, and compares what it prints."""

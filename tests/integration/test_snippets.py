@@ -22,6 +22,7 @@ from documents import blocks, prose
 from format_files import read_safetensors
 from mounted import mounted, run, scratch
 from readme_sets import Sets
+from recording import recording
 from stand_ins import run_python, write_stand_ins
 
 SHAPE = (64, 16)
@@ -149,6 +150,10 @@ class Commands(unittest.TestCase):
         self.assertEqual({name: dtype for name, (dtype, _) in tensors.items()},
                          {"model.norm.weight": "BF16", "lm_head.weight": "BF16", "adam_m.lm_head.weight": "F32",
                           "adam_v.lm_head.weight": "F32", "global_step": "F32"})
+
+    def test_recording_of_the_readme(self) -> None:
+        self.assertEqual(recording(self.sets), (ROOT / "docs/recording.svg").read_text(),
+                         "make it anew, as tests/integration/recording.py says at its top")
 
     def test_picture_of_the_readme(self) -> None:
         (shown,) = [shown for _, block in blocks("sh") for shown in in_script(block) if "slices.svg" in shown.command]
