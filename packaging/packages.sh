@@ -15,13 +15,14 @@ BUILD_PACKAGES=(
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
 # mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands,
 # iproute2 and nftables make a network that loses packets; btrfs-progs and xfsprogs make file systems that
-# share blocks; systemd-container boots a system in which packages are upgraded; sshfs is a network file system.
+# share blocks; systemd-container boots a system in which packages are upgraded; sshfs is a network file system;
+# chromium shows the pages that `reshardfs report` writes.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
   mypy python3-fsspec python3-venv
   systemd systemd-container
-  btrfs-progs fish iproute2 jq mandoc nftables openssh-sftp-server procps sshfs strace xfsprogs zsh
+  btrfs-progs chromium fish iproute2 jq mandoc nftables openssh-sftp-server procps sshfs strace xfsprogs zsh
 )
 
 # Servers and clusters, whose tests are skipped where these are not installed: an object store, Slurm, MPI, a web
