@@ -21,16 +21,21 @@ def call(*words: str | Path) -> None:
     assert done.returncode == 0, f"{shlex.join(map(str, words))}: {done.returncode}: {done.stdout}{done.stderr}"
 
 
-def make_system(root: Path, suite: str, package: Path, packages: Iterable[str], then: str = "") -> None:
-    """With the package and these of Debian's; nothing starts their services.
-
-    @param then: what a shell of the system does afterwards."""
+def bare_system(root: Path, suite: str) -> None:
+    """Without any package that is not essential. It has the network; nothing starts services."""
     call(*ALONE, "debootstrap", "--variant=minbase", suite, root)
-    shutil.copy(package, root / "package.deb")
     shutil.copy("/etc/resolv.conf", root / "etc")
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
+
+
+def make_system(root: Path, suite: str, package: Path, packages: Iterable[str], then: str = "") -> None:
+    """With the package and these of Debian's.
+
+    @param then: what a shell of the system does afterwards."""
+    bare_system(root, suite)
+    shutil.copy(package, root / "package.deb")
     script = ("mount -t proc proc /proc; apt-get -q update; "
               f"apt-get -q -y install --no-install-recommends {' '.join(packages)} /package.deb; {then}")
     environment = (f"{name}={value}" for name, value in ENVIRONMENT.items())
