@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one way of a comparison, and takes its figures: programs and a mount beside ranks that load.
 
-Memory is what the processes have of their own (anonymous and shared pages; not the page cache, which maps of files
-are part of), all together, looked at every 20 ms. Of processes that had memory before they began, what came on top
-counts.
+Memory is what the processes have of their own (anonymous pages; not the page cache or a file system in memory, of
+which maps of files are part), all together, looked at every 20 ms. Of processes that had memory before they began,
+what came on top counts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def own_memory(pid: int) -> int:
     """Bytes; 0 of a process that has ended."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
     return 0
 
 

@@ -8,8 +8,8 @@ their own, and note when they have FIRST. Converters write files and return noth
 from __future__ import annotations
 
 import contextlib
-import importlib
-import math
+import importlib.util
+import json
 import os
 import sys
 import types
@@ -23,6 +23,8 @@ from compare_model import DTYPE, FIRST, Arrays, Model
 
 First = Callable[[], None]
 CONSOLIDATION = "torch.distributed.checkpoint._consolidate_hf_safetensors"
+ZERO_SCRIPT = "deepspeed.utils.zero_to_fp32"
+VERL_MERGER = "verl.model_merger.fsdp_model_merger"
 torch: Any = None
 mindspore: Any = None
 
@@ -63,9 +65,22 @@ def import_all() -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module("safetensors.torch")
     with contextlib.suppress(ImportError):
+        importlib.import_module(ZERO_SCRIPT)
+    if importlib.util.find_spec("verl"):
+        with contextlib.suppress(ImportError):
+            import_verl()
+    with contextlib.suppress(ImportError):
         importlib.import_module("reshardfs")
     with contextlib.suppress(ImportError, FileNotFoundError):
         proto_module()
+
+
+def import_verl() -> None:
+    """Without the packages that only its training needs."""
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "real/worker"))
+    import absent
+    absent.stand_in(*absent.OF_VERL)
+    importlib.import_module(VERL_MERGER)
 
 
 def proto_module() -> types.ModuleType:
@@ -92,11 +107,11 @@ def join(job: Job) -> None:
     torch.distributed.barrier()
 
 
-def distributed(job: Job, part_of: Callable[[str], Any]) -> dict[str, Any]:
+def distributed(job: Job, model: Model, part_of: Callable[[str], Any]) -> dict[str, Any]:
     """The model's tensors as DTensors of this rank; part_of: what it has of one."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor, Replicate, Shard
-    model, mesh = job.model(), init_device_mesh("cpu", (job.ranks,))
+    mesh = init_device_mesh("cpu", (job.ranks,), mesh_dim_names=("fsdp",))
     out = {}
     for name, cut in model.cuts.items():
         full = torch.empty(model.arrays[name].shape, device="meta")
@@ -106,19 +121,18 @@ def distributed(job: Job, part_of: Callable[[str], Any]) -> dict[str, Any]:
     return out
 
 
-def saved_state(job: Job) -> dict[str, Any]:
-    model = job.model()
-    return distributed(job, lambda name: torch.from_numpy(np.array(model.part(name, job.rank, job.ranks))))
+def saved_state(job: Job, model: Model) -> dict[str, Any]:
+    return distributed(job, model, lambda name: torch.from_numpy(np.array(model.part(name, job.rank, job.ranks))))
 
 
 def save_dcp(job: Job, _first: First) -> None:
-    torch.distributed.checkpoint.save(saved_state(job), checkpoint_id=job.setup["out"])
+    torch.distributed.checkpoint.save(saved_state(job, job.model()), checkpoint_id=job.setup["out"])
 
 
 def save_dcp_safetensors(job: Job, _first: First) -> None:
     from torch.distributed.checkpoint import HuggingFaceStorageWriter
     writer = HuggingFaceStorageWriter(job.setup["out"], save_distributed=True)
-    torch.distributed.checkpoint.save(saved_state(job), storage_writer=writer)
+    torch.distributed.checkpoint.save(saved_state(job, job.model()), storage_writer=writer)
 
 
 def load_dcp(job: Job, _first: First) -> Arrays:
@@ -131,7 +145,7 @@ def load_dcp(job: Job, _first: First) -> Arrays:
             shape[cut] //= job.ranks
         return torch.empty(shape)
 
-    state = distributed(job, room)
+    state = distributed(job, model, room)
     torch.distributed.checkpoint.load(state, checkpoint_id=job.setup["source"])
     return {name: tensor.to_local().numpy() for name, tensor in state.items()}
 
@@ -141,6 +155,48 @@ def consolidate(job: Job, _first: First) -> None:
     Path(job.setup["out"]).mkdir()
     importlib.import_module(CONSOLIDATION).consolidate_safetensors_files(
         job.setup["source"], job.setup["out"], dict.fromkeys(job.setup["names"], 1), num_threads=os.cpu_count() or 1)
+
+
+def convert_dcp(job: Job, _first: First) -> None:
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+    Path(job.setup["out"]).mkdir()
+    dcp_to_torch_save(job.setup["source"], Path(job.setup["out"]) / "model.pt")
+
+
+def load_torch(job: Job, _first: First) -> Arrays:
+    """It returns when all are there."""
+    return {name: tensor.numpy() for name, tensor in torch.load(job.files[job.rank]).items()}
+
+
+# --- ranks of FSDP, as verl saves them ---------------------------------------------------------
+
+
+def save_verl(job: Job, _first: First) -> None:
+    """FSDP cuts all tensors by rows."""
+    model, out = job.model(), Path(job.setup["out"])
+    model.cuts = dict.fromkeys(model.cuts, 0)
+    out.mkdir(exist_ok=True)
+    torch.save(saved_state(job, model), out / f"model_world_size_{job.ranks}_rank_{job.rank}.pt")
+    if job.rank == 0:
+        import transformers
+        from tokenizers import Tokenizer
+        from tokenizers.models import WordLevel
+        (out / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": job.ranks}))
+        rows, hidden = model.arrays["model.embed_tokens.weight"].shape
+        transformers.LlamaConfig(
+            architectures=["LlamaForCausalLM"], vocab_size=rows, hidden_size=hidden, intermediate_size=3 * hidden,
+            num_hidden_layers=job.setup["layers"], num_attention_heads=8, tie_word_embeddings=True,
+        ).save_pretrained(out / "huggingface")
+        words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        transformers.PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(out / "huggingface")
+
+
+def convert_verl(job: Job, _first: First) -> None:
+    from verl.model_merger.base_model_merger import ModelMergerConfig
+    source = job.setup["source"]
+    config = ModelMergerConfig(operation="merge", backend="fsdp", local_dir=source, target_dir=job.setup["out"],
+                               hf_model_config_path=f"{source}/huggingface")
+    importlib.import_module(VERL_MERGER).FSDPModelMerger(config).merge_and_save()
 
 
 # --- safetensors -------------------------------------------------------------------------------
@@ -161,7 +217,8 @@ def load_safetensors(job: Job, first: First) -> Arrays:
     out = {}
     with safe_open(job.files[job.rank], framework="pt") as file:
         for name in first_then_rest(file.keys()):
-            out[name] = file.get_tensor(name).clone().numpy()
+            tensor = file.get_tensor(name).clone()
+            out[name] = (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
             first()
     return out
 
@@ -254,55 +311,9 @@ def convert_mindspore(job: Job, _first: First) -> None:
 # --- DeepSpeed ---------------------------------------------------------------------------------
 
 
-def stand_in_for_deepspeed() -> None:
-    """Classes of DeepSpeed that its files name, of which nothing is needed."""
-    for name, member in (("deepspeed.runtime.fp16.loss_scaler", "LossScaler"),
-                         ("deepspeed.utils.tensor_fragment", "fragment_address")):
-        parts = name.split(".")
-        for count in range(1, len(parts) + 1):
-            module = ".".join(parts[:count])
-            sys.modules.setdefault(module, types.ModuleType(module))
-        setattr(sys.modules[name], member, type(member, (), {"__module__": name}))
-
-
 def convert_zero(job: Job, _first: First) -> None:
-    """What zero_to_fp32 does with safe_serialization: optimizer files mapped, weights put together, one file.
-    No tensor is copied more often than that takes."""
-    from safetensors.torch import save_file
-    stand_in_for_deepspeed()
-
-    def opened(path: str) -> dict[str, Any]:
-        return torch.load(path, map_location="cpu", mmap=True, weights_only=False)
-
-    shapes = opened(job.setup["model_states"])["param_shapes"]
-    states = [opened(path)["optimizer_state_dict"] for path in job.setup["sources"]]
-    whole = third_stage(shapes, states) if states[0]["zero_stage"] == 3 else second_stage(shapes, states)
-    Path(job.setup["out"]).mkdir()
-    save_file({name: tensor.contiguous() for name, tensor in whole},
-              Path(job.setup["out"]) / "model.safetensors")
-
-
-def second_stage(shapes: list[Any], states: list[Any]) -> Iterator[tuple[str, Any]]:
-    """The parameters of a group lie back to back in what the ranks' parts make together."""
-    for number, group in enumerate(shapes):
-        vector = torch.cat([state["single_partition_of_fp32_groups"][number] for state in states])
-        begin = 0
-        for name, shape in group.items():
-            yield name, vector.narrow(0, begin, math.prod(shape)).view(shape)
-            begin += math.prod(shape)
-
-
-def third_stage(shapes: list[Any], states: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Each parameter is cut in equal pieces, one a rank, that lie back to back on the rank; the last is padded."""
-    flats = [torch.cat(list(state["fp32_flat_groups"])) if len(state["fp32_flat_groups"]) > 1
-             else state["fp32_flat_groups"][0] for state in states]
-    begin = 0
-    for group in shapes:
-        for name, shape in group.items():
-            length = -(-math.prod(shape) // len(states))
-            pieces = [flat.narrow(0, begin, length) for flat in flats]
-            yield name, torch.cat(pieces).narrow(0, 0, math.prod(shape)).view(shape)
-            begin += length
+    importlib.import_module(ZERO_SCRIPT).convert_zero_checkpoint_to_fp32_state_dict(
+        job.setup["source"], job.setup["out"], safe_serialization=True)
 
 
 # --- reshardfs' module -------------------------------------------------------------------------
@@ -315,13 +326,18 @@ def load_module(job: Job, first: First) -> Arrays:
         state = checkpoint.merged if job.setup["whole"] else checkpoint.rank(job.rank)
         out: Arrays = state.numpy([FIRST])
         first()
-        return out | state.numpy([name for name in state if name != FIRST])
+        out |= state.numpy([name for name in state if name != FIRST])
+    return {name: array.view("<u2") if array.itemsize == 2 else array for name, array in out.items()}
 
 
 TASKS = {
     "save_dcp": Task(save_dcp, join),
     "save_dcp_safetensors": Task(save_dcp_safetensors, join),
     "load_dcp": Task(load_dcp, join),
+    "convert_dcp": Task(convert_dcp, share_processors),
+    "load_torch": Task(load_torch, share_processors),
+    "save_verl": Task(save_verl, join),
+    "convert_verl": Task(convert_verl, share_processors),
     "consolidate": Task(consolidate, share_processors),
     "save_safetensors": Task(save_safetensors, share_processors),
     "load_safetensors": Task(load_safetensors, share_processors),

@@ -42,7 +42,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 import compare_tasks  # noqa: E402
 from compare_model import checksum  # noqa: E402
 
-MODULES = ("numpy", "mindspore", "torch", "safetensors", "google.protobuf", "reshardfs", compare_tasks.CONSOLIDATION)
+MODULES = ("numpy", "mindspore", "torch", "safetensors", "google.protobuf", "reshardfs", compare_tasks.CONSOLIDATION,
+           "deepspeed", "verl")
 PATIENCE_SECONDS = 3600  # a machine may be stopped meanwhile
 NUMBERS = itertools.count()
 END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -173,8 +174,8 @@ def main() -> None:
     # What a library prints must not get between the lines.
     inner, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    say(out, {"has": versions()})
     compare_tasks.import_all()
+    say(out, {"has": versions()})
     for line in inner:
         try:
             say(out, run_order(json.loads(line), (inner, out)))

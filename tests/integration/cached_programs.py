@@ -16,11 +16,13 @@ from programs import named  # noqa: E402
 
 sys.path.remove(REAL)  # its folders have the names of programs
 
+INSTALL_SECONDS = 3600
 
-def cached_python(program: str) -> list[str]:
-    """Its command, if it is installed; nothing is installed here."""
+
+def cached_python(program: str, *, install: bool = False) -> list[str]:
+    """Its command, if it is installed, or may and can be."""
     try:
-        return [str(Environments(install=False, seconds=0).python(named(program)))]
+        return [str(Environments(install, INSTALL_SECONDS).python(named(program)))]
     except Unavailable:
         return []
 

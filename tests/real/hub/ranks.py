@@ -15,9 +15,7 @@ os.environ.update(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", TORCH_CPP_LOG_LE
 
 import absent  # noqa: E402
 
-# verl imports these, and its merger needs none.
-absent.stand_in("ray", "tensordict", "omegaconf", "hydra", "codetiming", "pandas", "datasets", "peft", "torchdata",
-                "wandb", "pylatexenc", "dill")
+absent.stand_in(*absent.OF_VERL)
 
 import forked  # noqa: E402
 import torch  # noqa: E402

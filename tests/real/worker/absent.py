@@ -9,6 +9,10 @@ import sys
 import types
 from collections.abc import Sequence
 
+# verl imports these, and its merger needs none.
+OF_VERL = ("ray", "tensordict", "omegaconf", "hydra", "codetiming", "pandas", "datasets", "peft", "torchdata", "wandb",
+           "pylatexenc", "dill")
+
 
 class Nothing:
     """Also a base class, a decorator and a context."""
