@@ -62,6 +62,7 @@ class Terminal(Session):
     """A session whose commands print to a terminal."""
 
     def outcome(self, placed: str, environment: dict[str, str]) -> tuple[int, str, str]:
+        environment = {**environment, "QUOTING_STYLE": "literal", "TABSIZE": "0"}  # of ls, whatever the caller has
         ours, theirs = os.openpty()
         with os.fdopen(ours, "rb", buffering=0) as screen:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", ROWS, COLUMNS, 0, 0))
@@ -77,7 +78,7 @@ class Terminal(Session):
 
 def on_screen(printed: str) -> list[str]:
     """Lines as a terminal has them, which goes on in the next one where its width ends."""
-    lines = [line.expandtabs().rstrip() for line in printed.splitlines()]
+    lines = [line.rstrip() for line in printed.splitlines()]
     return [line[at:at + COLUMNS] for line in lines for at in range(0, len(line), COLUMNS)]
 
 
