@@ -4,6 +4,7 @@
 #include <array>
 
 #include "checkpoint/dcp/dcp_set.h"
+#include "checkpoint/dcp/hyper_steps.h"
 #include "checkpoint/deepspeed/universal_set.h"
 #include "checkpoint/deepspeed/zero_set.h"
 #include "checkpoint/iteration/iteration_set.h"
@@ -86,14 +87,20 @@ std::span<const SetFormat> set_formats() {
                 "latest_universal, global_step10_universal/zero/",
                 false,
                 {"*_model_states.pt", "zero"}},
-      SetFormat{
-          discover_deepspeed,
-          find_deepspeed_steps,
-          "deepspeed",
-          "a checkpoint of DeepSpeed, with or without ZeRO",
-          "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt",
-          false,
-          {"*_states.pt"}},
+      SetFormat{discover_deepspeed,
+                find_deepspeed_steps,
+                "deepspeed",
+                "a checkpoint of DeepSpeed, with or without ZeRO",
+                "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt",
+                false,
+                {"*_states.pt"}},
+      SetFormat{discover_hyper_steps,
+                find_hyper_steps,
+                "hyper_steps",
+                "steps of hyper-parallel's Trainer, each a checkpoint with a table .metadata",
+                "latest_checkpoint_iteration.txt, global_step_10/.metadata",
+                false,
+                {"_rank*_.safetensors"}},
       SetFormat{discover_step_sets, find_step_sets, "steps",
                 "a directory with a checkpoint for each step",
                 "checkpoint-10/, step-10/, epoch_0/ or global_step_10/"},

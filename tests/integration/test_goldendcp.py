@@ -58,7 +58,7 @@ class GoldenDcp(unittest.TestCase):
 
     def test_tensors_are_those_that_were_saved(self) -> None:
         found = list(cases("*/case.json", "same"))
-        self.assertEqual(len(found), 33)
+        self.assertEqual(len(found), 43)
         for directory, case in found:
             with self.subTest(case=case["name"]):
                 want = read_tensors(directory / "expected.safetensors")
@@ -159,10 +159,54 @@ class GoldenDcp(unittest.TestCase):
 
     def test_what_is_wrong_is_refused_and_named(self) -> None:
         found = list(cases("*/case.json", "refuse"))
-        self.assertEqual(len(found), 5)
+        self.assertEqual(len(found), 7)
         for directory, case in found:
             with self.subTest(case=case["name"]):
-                self.assert_refused(directory / "src", f"'{case['parameters_lost'][0]}'")
+                words = case.get("words") or [f"'{case['parameters_lost'][0]}'"]
+                self.assert_refused(directory / "src", *words)
+
+    def test_steps_of_a_trainer(self) -> None:
+        """One without a table is never chosen; a tracker that is no number does not count."""
+        source = self.copy("hyper_keyed_trainer_fsdp2")
+        tracker = source / "latest_checkpoint_iteration.txt"
+
+        def chosen() -> tuple[str, str]:
+            result = run("inspect", source, "--json")
+            self.assertEqual(result.code, 0, result.stderr)
+            return json.loads(result.stdout)["step"], result.stderr
+
+        self.assertEqual(chosen(), ("4", ""))
+        tracker.write_text("2")
+        self.assertEqual(chosen()[0], "2")
+        self.assertIn("newer than the step that latest_checkpoint_iteration.txt names, and whole: 4", chosen()[1])
+        tracker.write_text("6")
+        self.assertEqual(chosen()[0], "4")
+        self.assertIn("names step 6, which has no table", chosen()[1])
+        for text in ("", "six"):
+            tracker.write_text(text)
+            self.assertEqual(chosen(), ("4", ""))
+        tracker.unlink()
+        self.assertEqual(chosen(), ("4", ""))
+        self.assertEqual(run("inspect", source, "--step", "2").code, 0)
+        self.assert_refused(source, "global_step_6", "no .metadata", options=("--step", "6"))
+        for step in (2, 4):
+            (source / f"global_step_{step}/.metadata").unlink()
+        self.assert_refused(source, "no step has a table")
+
+    def test_tables_of_hyper_parallel_with_a_hole(self) -> None:
+        source = self.copy("hyper_keyed_tp2dp2_no_collectives")
+        (source / "1.metadata").unlink()
+        self.assert_refused(source, "has a table of rank 2, but none of rank 1")
+
+    def test_the_table_of_all_ranks_is_read_beside_those_of_one(self) -> None:
+        source = self.copy("hyper_keyed_tp2dp2_no_collectives")
+        whole = GOLDEN / "hyper_keyed_tp2dp2"
+        for path in (whole / "src").iterdir():
+            shutil.copy(path, source)
+        result = run("export", source, self.root / "out.safetensors", "-v")
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertIn("the tables of single ranks beside .metadata are not read", result.stderr)
+        self.assertEqual(read_tensors(self.root / "out.safetensors"), read_tensors(whole / "expected.safetensors"))
 
     def test_refused_tensors_stop_the_mount_which_names_them_all(self) -> None:
         self.assert_refused(GOLDEN / "unrepresentable_113/src", "2 tensors cannot be shown",

@@ -173,7 +173,7 @@ class OneRank(PartsTest):
     def test_a_rank_of_hyper_parallel_without_the_table(self) -> None:
         self.source.mkdir()
         write_safetensors(self.source / "_rank0_.safetensors", llama())
-        self.assert_named("no .metadata, which is written last")
+        self.assert_named("no .metadata, which hyper-parallel writes last")
         self.assertEqual(ask("export", self.source, self.root).code, 2)
         self.assert_named("is one rank's file of hyper-parallel", source=self.source / "_rank0_.safetensors")
 

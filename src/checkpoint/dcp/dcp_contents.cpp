@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -63,9 +64,16 @@ struct Content {
   std::vector<TensorEntry> entries;
   BoxOffsets boxes;
   std::vector<ByteRange> places;
+  std::vector<std::string> keys;  ///< empty: all are the names
   TorchItems::Runs runs;
 
-  void add(const DcpTensor& tensor, const Shape& offsets, Shape sizes, const ByteRange& place) {
+  /// @param key what the file calls it.
+  void add(const DcpTensor& tensor, const Shape& offsets, Shape sizes, const ByteRange& place,
+           const std::string& key) {
+    if (key != tensor.name && keys.empty()) {
+      for (const TensorEntry& before : entries) keys.push_back(before.name);
+    }
+    if (key != tensor.name || !keys.empty()) keys.push_back(key);
     TensorEntry entry;
     entry.name = tensor.name;
     entry.dtype = tensor.dtype;
@@ -76,11 +84,18 @@ struct Content {
   }
 
   std::shared_ptr<const TorchItems> items(bool by_name) && {
-    if (by_name) return std::make_shared<const TorchItems>(std::move(entries), std::move(boxes));
+    if (by_name) {
+      return std::make_shared<const TorchItems>(std::move(entries), std::move(boxes),
+                                                std::move(keys));
+    }
     return std::make_shared<const TorchItems>(std::move(entries), std::move(boxes),
                                               std::move(places), std::move(runs));
   }
 };
+
+const std::string& key_of(const DcpTable& table, const DcpTensor& tensor, const DcpPlace& place) {
+  return place.key == DcpPlace::kOwnName ? tensor.name : table.keys[place.key];
+}
 
 class ContentsReader {
  public:
@@ -96,6 +111,7 @@ class ContentsReader {
   void join_files(DcpTable& table) const;
   std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
   void name_states(DcpTable& table, Discovery& out) const;
+  std::optional<std::size_t> file_of_tensors(const DcpTable& table) const;
   void take_tensors(DcpTable& table);
   void record_files_of_objects(const DcpTable& table) const;
   std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
@@ -153,11 +169,12 @@ void ContentsReader::join_files(DcpTable& table) const {
 }
 
 std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& tensor) const {
-  std::set<std::uint32_t> files;
+  std::set<std::pair<std::uint32_t, std::string>> files;
   for (std::size_t i = 0; i < tensor.boxes; ++i) {
-    const std::uint32_t file = table.places[tensor.first_box + i].file;
+    const DcpPlace& place = table.places[tensor.first_box + i];
+    const std::uint32_t file = place.file;
     if (!problems_[file].empty()) return problems_[file];
-    if (table.by_name && !files.insert(file).second) {
+    if (table.by_name && !files.emplace(file, key_of(table, tensor, place)).second) {
       return "two of its chunks should be in '" + printable(table.files[file]) +
              "', which can have one tensor of a name";
     }
@@ -229,6 +246,17 @@ void ContentsReader::name_states(DcpTable& table, Discovery& out) const {
       "--weights-only leaves them out");
 }
 
+/// One that can be read, and that has more than objects.
+std::optional<std::size_t> ContentsReader::file_of_tensors(const DcpTable& table) const {
+  std::optional<std::size_t> any;
+  for (std::size_t file = 0; file < problems_.size(); ++file) {
+    if (!problems_[file].empty()) continue;
+    if (!table.by_name || !table.files[file].ends_with(".bytes")) return file;
+    if (!any) any = file;
+  }
+  return any;
+}
+
 void ContentsReader::take_tensors(DcpTable& table) {
   contents_.resize(table.files.size());
   for (const DcpTensor& tensor : table.tensors) {
@@ -248,14 +276,14 @@ void ContentsReader::take_tensors(DcpTable& table) {
       const auto run = table.runs.find(tensor.first_box + i);
       if (run != table.runs.end()) content.runs.emplace(content.entries.size(), run->second);
       content.add(tensor, Shape(offsets.begin(), offsets.end()), Shape(sizes.begin(), sizes.end()),
-                  place.item);
+                  place.item, key_of(table, tensor, place));
     }
     if (tensor.boxes > 0) continue;
     // Without elements it is in no file, but has a name and a shape.
-    const auto file = std::find(problems_.begin(), problems_.end(), std::string());
-    if (file == problems_.end()) continue;
-    contents_[static_cast<std::size_t>(file - problems_.begin())].add(tensor, Shape(dimensions, 0),
-                                                                      tensor.shape, {});
+    const auto file = file_of_tensors(table);
+    if (!file) continue;
+    contents_[*file].add(
+        tensor, Shape(dimensions, 0), tensor.shape, {}, tensor.name);
   }
 }
 
@@ -287,7 +315,7 @@ std::shared_ptr<const SavedObjects> ContentsReader::take_objects(DcpTable& table
     } else {
       object.file = directory_ / table.files[item.place.file];
       object.problem = problems_[item.place.file];
-      if (table.by_name && object.problem.empty()) {
+      if (table.has_object_files && object.problem.empty()) {
         object.place = ByteRange::whole(open_file(object.file, tree_)->size());
       }
     }

@@ -17,6 +17,7 @@
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/dcp_contents.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/series/unfinished_names.h"
@@ -53,9 +54,12 @@ std::optional<std::int64_t> number_between(std::string_view before, std::string_
   return parse_number(text.substr(before.size(), text.size() - before.size() - after.size()));
 }
 
-/// Of which rank a table is: "__3.metadata", and ".rank3_metadata" of hyper-parallel.
+/// Of which rank a table is: "__3.metadata", and "3.metadata" and ".rank3_metadata" of
+/// hyper-parallel.
 std::optional<std::int64_t> rank_of_table(std::string_view name) {
-  if (const auto rank = number_between("__", name, kTable)) return rank;
+  for (const std::string_view before : {"__", ""}) {
+    if (const auto rank = number_between(before, name, kTable)) return rank;
+  }
   return number_between(".rank", name, "_metadata");
 }
 
@@ -108,6 +112,7 @@ Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
                   (!backend.empty() || is_table(directory, tree));
   if (tables.is_one) return tables;
   std::string data = backend.empty() ? std::string() : kMegatronConfig;
+  std::string_view writer = "torch.distributed.checkpoint";
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (!entry.is_regular) continue;
     if (const auto rank = rank_of_table(entry.name)) {
@@ -119,11 +124,15 @@ Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
           .in_file(directory.string());
     }
     if (data.empty() && entry.name.ends_with(kDcpExtension)) data = entry.name;
+    if (is_hyper_rank_name(entry.name)) {
+      data = entry.name;
+      writer = "hyper-parallel";
+    }
   }
   if (tables || data.empty()) return tables;
-  throw Error(ErrorKind::kMissing, "has " + printable(data) +
-                                       ", but no .metadata, which torch.distributed.checkpoint "
-                                       "writes last: the save was interrupted or is still running")
+  throw Error(ErrorKind::kMissing, "has " + printable(data) + ", but no .metadata, which " +
+                                       std::string(writer) +
+                                       " writes last: the save was interrupted or is still running")
       .in_file(directory.string())
       .hint("choose another checkpoint, or wait until this one is saved");
 }
@@ -138,6 +147,15 @@ DcpTable read_table(const fs::path& path, const SourceTreePtr& tree, DcpTableKin
   } catch (Error& error) {
     throw error.in_file(path.string());
   }
+}
+
+/// As hyper-parallel leaves them from a save without collectives; it reads .metadata, too.
+bool has_tables_of_ranks(const fs::path& directory, const SourceTreePtr& tree) {
+  if (is_url(directory)) return false;
+  const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return rank_of_table(entry.name).has_value();
+  });
 }
 
 /// The ranks must be 0 to n: what only one of them had would be missing without a trace.
@@ -193,10 +211,14 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   WrittenLast newest;
   if (tables.is_one) {
     DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);
+    const bool has_others = table.by_name && has_tables_of_ranks(directory, tree);
     keep_table_state(directory, state_key, table);
     Discovery out = dcp_contents(directory, std::move(table), tree);
     out.written_last.push_back(std::move(newest));
     out.completeness.grounds.push_back("the table " + std::string(kTable));
+    if (has_others) {
+      out.notes.push_back("the tables of single ranks beside .metadata are not read");
+    }
     return out;
   }
   require_all_ranks(directory, tables);

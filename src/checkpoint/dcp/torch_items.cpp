@@ -34,7 +34,7 @@ constexpr std::uint64_t kFirstPlace = 2;
 class Readings {
  public:
   explicit Readings(const TorchItems& items)
-      : named_(items.index()), archives_(items.shared_places()) {}
+      : named_(items.has_keys() ? nullptr : items.index()), archives_(items.shared_places()) {}
 
   const NamedTensors& named() const noexcept { return named_; }
   /// One at a time for whoever wants the same place, so that the second one finds what the first
@@ -58,7 +58,7 @@ class Readings {
     const std::optional<ByteRange> place = items.place(number);
     try {
       TorchTensor tensor =
-          place ? in_archive(items, number, file, *place) : named_.find(file, expected.name);
+          place ? in_archive(items, number, file, *place) : named_.find(file, items.key(number));
       const Shape shape = items.stored_shape(number);
       if (tensor.dtype == expected.dtype && tensor.shape == shape) return tensor;
       Error error(ErrorKind::kBadInput,
@@ -294,8 +294,11 @@ std::optional<std::size_t> TorchItems::shared_place(std::size_t entry) const {
   return found->second;
 }
 
-TorchItems::TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets)
-    : TorchItems(std::move(entries), std::move(offsets), {}) {}
+TorchItems::TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets,
+                       std::vector<std::string> keys)
+    : TorchItems(std::move(entries), std::move(offsets), std::vector<ByteRange>()) {
+  keys_ = std::move(keys);
+}
 
 std::optional<ByteRange> TorchItems::place(std::size_t entry) const {
   if (places_.empty()) return std::nullopt;
@@ -323,7 +326,9 @@ std::vector<RefusedTensor> TorchItems::examine(const ByteSource& tensors, bool r
   const Readings& readings = source.readings();
   std::vector<RefusedTensor> refused;
   std::string unreadable;  // what is wrong with all of the file
-  if (read_all && places_.empty()) {
+  // One header has the places of all: a table that does not fit is found at once.
+  read_all |= places_.empty();
+  if (places_.empty()) {
     const auto problem = problem_in([&] { readings.named().read(file); });
     read_all = problem.has_value();
     unreadable = problem.value_or("");

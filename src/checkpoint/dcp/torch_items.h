@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -24,8 +25,9 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   /// @param runs positions of entries in archives that contain more elements.
   TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets, std::vector<ByteRange> places,
              Runs runs = {});
-  /// The same for a file in which tensors are found by their names: see NamedTensors.
-  TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets);
+  /// The same for a file in which tensors are found by what it calls them: see NamedTensors.
+  /// @param keys of all entries; empty: their names.
+  TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets, std::vector<std::string> keys);
 
   std::shared_ptr<const FileIndex> index() const override { return index_; }
   ByteSourcePtr tensors(ByteSourcePtr file) const override;
@@ -34,6 +36,11 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   std::vector<SavedArchives> archives(const ByteSource& tensors) const override;
 
   const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
+  /// What the file calls it, where entries are found by that.
+  const std::string& key(std::size_t number) const {
+    return keys_.empty() ? entry(number).name : keys_[number];
+  }
+  bool has_keys() const noexcept { return !keys_.empty(); }
   /// nullopt if the entry is found by its name.
   std::optional<ByteRange> place(std::size_t entry) const;
   /// The number, below shared_places(), of a place that several entries share; nullopt for an entry
@@ -54,6 +61,7 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   void find_shared_places();
 
   std::vector<ByteRange> places_;                        ///< empty: tensors are found by name
+  std::vector<std::string> keys_;                        ///< see key()
   std::unordered_map<std::size_t, std::size_t> shared_;  ///< numbers of shared places, by entry
   std::size_t shared_places_ = 0;
   Runs runs_;

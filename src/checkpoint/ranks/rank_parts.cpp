@@ -73,10 +73,14 @@ std::optional<std::int64_t> rank_in_file_name(std::string_view name) {
 
 bool is_hyper_rank_name(std::string_view name) {
   constexpr std::string_view kBegin = "_rank";
-  constexpr std::string_view kEnd = "_.safetensors";
-  const std::size_t around = kBegin.size() + kEnd.size();
-  return name.size() > around && name.starts_with(kBegin) && name.ends_with(kEnd) &&
-         parse_number(name.substr(kBegin.size(), name.size() - around));
+  for (const std::string_view end : {"_.safetensors", "_.bytes"}) {
+    const std::size_t around = kBegin.size() + end.size();
+    if (name.size() > around && name.starts_with(kBegin) && name.ends_with(end) &&
+        parse_number(name.substr(kBegin.size(), name.size() - around))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 RankPartName rank_part_name(std::string_view file_name) {

@@ -29,7 +29,8 @@ std::optional<RankDirectoryName> parse_rank_directory(std::string_view name);
 /// nullopt if there is none, and for a LoRA adapter, whose name may have the rank of its matrices.
 std::optional<std::int64_t> rank_in_file_name(std::string_view name);
 
-/// Whether it is "_rank0_.safetensors" or such a name, as hyper-parallel gives a rank's file.
+/// Whether it is "_rank0_.safetensors", "_rank0_.bytes" or such a name, as hyper-parallel gives a
+/// rank's files.
 bool is_hyper_rank_name(std::string_view name);
 
 struct RankPartName {

@@ -361,17 +361,6 @@ std::optional<SourceFiles> find_only_torch_file(const std::filesystem::path& roo
   return take_file(root, entries, names.front(), tree);
 }
 
-/// A table that is written last states where the tensors of such a file belong.
-void refuse_rank_without_table(const std::filesystem::path& root, std::string_view name) {
-  if (!is_hyper_rank_name(name)) return;
-  throw Error(ErrorKind::kMissing, "has " + std::string(name) +
-                                       ", a rank's file of hyper-parallel, but no .metadata, which "
-                                       "is written last: the save was interrupted or is still "
-                                       "running")
-      .in_file(root.string())
-      .hint("wait until it is saved, or choose another step");
-}
-
 /// A directory as a model is published in: one safetensors file, whatever else is there.
 std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
                                             const SourceTreePtr& tree) {
@@ -385,7 +374,6 @@ std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
     std::erase_if(names, [](const auto& name) { return side_file(name) != SideFile::kNone; });
   }
   if (names.size() != 1) return std::nullopt;
-  refuse_rank_without_table(root, names.front());
   return take_file(root, entries, names.front(), tree);
 }
 

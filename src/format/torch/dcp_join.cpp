@@ -11,7 +11,8 @@
 namespace reshardfs {
 
 void DcpJoin::add(DcpTable table) {
-  if (!tables_.empty() && tables_.front().by_name != table.by_name) {
+  if (!tables_.empty() && (tables_.front().by_name != table.by_name ||
+                           tables_.front().has_object_files != table.has_object_files)) {
     throw Error(ErrorKind::kBadInput,
                 "is the table of another framework than those of other ranks");
   }
@@ -26,6 +27,9 @@ void DcpJoin::place(DcpPlace& place, const DcpTable& table) {
       files_.try_emplace(file, static_cast<std::uint32_t>(out_.files.size()));
   if (is_new) out_.files.push_back(file);
   place.file = number->second;
+  if (place.key == DcpPlace::kOwnName) return;
+  out_.keys.push_back(table.keys[place.key]);
+  place.key = static_cast<std::uint32_t>(out_.keys.size() - 1);
 }
 
 /// Adds the boxes of one rank.
@@ -64,6 +68,7 @@ void DcpJoin::join(const std::vector<Member>& members) {
 
 DcpTable DcpJoin::finish() {
   out_.by_name = tables_.front().by_name;
+  out_.has_object_files = tables_.front().has_object_files;
   std::unordered_map<std::string, std::size_t> numbers;
   std::vector<std::vector<Member>> tensors;
   std::unordered_map<std::string, const RefusedTensor*> refused;

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -22,8 +25,11 @@ namespace reshardfs {
 namespace {
 
 constexpr std::uint32_t kNoIndex = 0xffffffff;
-/// As hyper-parallel tells where a tensor is: somewhere in its file.
+/// As the first form of hyper-parallel tells where a tensor is: somewhere in its file.
 constexpr std::int64_t kWholeFile = -1;
+constexpr std::string_view kHyperPackage = "hyper_parallel.";
+constexpr std::string_view kKeyedHyperPackage = "hyper_parallel.core.distributed_checkpoint.";
+constexpr std::string_view kObjectExtension = ".bytes";
 
 /// What is wrong with one tensor.
 struct Refusal {
@@ -35,7 +41,8 @@ struct Stored {
   std::string_view name;
   PickleValue offsets;  ///< kUnset of what is no tensor
   PickleValue info;
-  std::uint32_t next = kNoIndex;  ///< of those with one hash
+  std::optional<std::int64_t> index;  ///< which of the tensor's chunks
+  std::uint32_t next = kNoIndex;      ///< of those with one hash
 };
 
 class TableReader {
@@ -58,8 +65,9 @@ class TableReader {
 
   std::size_t hash(std::string_view name, const Shape& offsets) const;
   void collect_places(PickleValue storage);
-  const Stored* find(std::string_view name, const Shape& offsets);
+  const Stored* find(std::string_view name, const Shape& offsets, std::int64_t index = -1);
   DcpPlace place_of(PickleValue info);
+  DcpPlace keyed_place(PickleValue info, std::string_view path);
   std::uint32_t file_number(std::string_view path);
 
   void read_entry(std::string_view name, PickleValue value);
@@ -80,6 +88,7 @@ class TableReader {
   std::vector<std::uint32_t> buckets_;
   std::unordered_map<std::string_view, std::uint32_t> files_;
   std::unordered_map<std::string_view, PickleValue> original_shapes_;
+  bool is_keyed_ = false;  ///< of hyper-parallel, since 2026
   std::size_t seen_ = 0;   ///< boxes
   std::size_t added_ = 0;  ///< boxes that restore_shape() has made beyond those in the table
   Shape scratch_;
@@ -142,7 +151,8 @@ void TableReader::collect_places(PickleValue storage) {
     if (!is_a(key, "MetadataIndex") || !name) refuse("a key of storage_data is no MetadataIndex");
     const PickleValue offsets = field(key, "offset", 1);
     const bool whole = offsets.is(PickleKind::kUnset) || offsets.is(PickleKind::kNone);
-    Stored entry{*name, whole ? PickleValue() : offsets, info};
+    Stored entry{*name, whole ? PickleValue() : offsets, info,
+                 tree_.integer(field(key, "index", 2))};
     if (whole) {
       scratch_.clear();
     } else if (!sizes_of(offsets, scratch_)) {
@@ -157,18 +167,21 @@ void TableReader::collect_places(PickleValue storage) {
 }
 
 /// @param offsets empty: that of a scalar or of what is no tensor.
-const Stored* TableReader::find(std::string_view name, const Shape& offsets) {
+/// @param index of several with these offsets, the chunk with this number if there is one.
+const Stored* TableReader::find(std::string_view name, const Shape& offsets, std::int64_t index) {
   Shape other;
+  const Stored* found = nullptr;
   for (std::uint32_t i = buckets_[hash(name, offsets)]; i != kNoIndex; i = stored_[i].next) {
     const Stored& entry = stored_[i];
     if (entry.name != name) continue;
-    if (entry.offsets.is(PickleKind::kUnset)) {
-      if (offsets.empty()) return &entry;
-    } else if (sizes_of(entry.offsets, other) && other == offsets) {
-      return &entry;
+    const bool has_offsets = !entry.offsets.is(PickleKind::kUnset);
+    if (has_offsets ? !sizes_of(entry.offsets, other) || other != offsets : !offsets.empty()) {
+      continue;
     }
+    if (!is_keyed_ || entry.index == index) return &entry;
+    if (found == nullptr) found = &entry;
   }
-  return nullptr;
+  return found;
 }
 
 /// @throws Refusal
@@ -177,10 +190,15 @@ DcpPlace TableReader::place_of(PickleValue info) {
   const auto offset = tree_.integer(field(info, "offset", 1));
   const auto length = tree_.integer(field(info, "length", 2));
   if (!path || !offset || !length) throw Refusal{"its place is not told"};
+  if (is_keyed_ && !path->ends_with(kObjectExtension)) return keyed_place(info, *path);
   if (out_.by_name && *offset == 0 && *length == kWholeFile) return {file_number(*path), {}};
   if (*offset < 0 || *length < 0 || *offset > kMostTorchElements || *length > kMostTorchElements) {
     throw Refusal{"its place is " + std::to_string(*length) + " bytes at offset " +
                   std::to_string(*offset)};
+  }
+  if (is_keyed_) {
+    return {file_number(*path),
+            {static_cast<std::uint64_t>(*offset), static_cast<std::uint64_t>(*length)}};
   }
   const PickleValue transforms = field(info, "transform_descriptors", 3);
   const bool plain = transforms.is(PickleKind::kUnset) || transforms.is(PickleKind::kNone) ||
@@ -189,6 +207,19 @@ DcpPlace TableReader::place_of(PickleValue info) {
   if (!plain) throw Refusal{"its bytes are transformed (compressed, for example)"};
   return {file_number(*path),
           {static_cast<std::uint64_t>(*offset), static_cast<std::uint64_t>(*length)}};
+}
+
+/// Of a tensor in a safetensors file. Its offset and length mean nothing.
+/// @throws Refusal
+DcpPlace TableReader::keyed_place(PickleValue info, std::string_view path) {
+  DcpPlace place{file_number(path)};
+  const PickleValue told = field(info, "tensor_key", 3);
+  if (told.is(PickleKind::kUnset) || told.is(PickleKind::kNone)) return place;
+  const auto key = tree_.text(told);
+  if (!key) throw Refusal{"its key in the file is no text"};
+  place.key = static_cast<std::uint32_t>(out_.keys.size());
+  out_.keys.emplace_back(*key);
+  return place;
 }
 
 /// @throws Refusal if the path may lead out of the directory.
@@ -223,6 +254,10 @@ void TableReader::read_entry(std::string_view name, PickleValue value) {
     if (!is_a(value, "BytesStorageMetadata")) throw Refusal{"it is neither a tensor nor bytes"};
     DcpByteItem item{std::string(name), {kNoIndex, {}}};
     if (const Stored* const stored = find(name, {})) item.place = place_of(stored->info);
+    if (is_keyed_ && item.place.file != kNoIndex &&
+        !out_.files[item.place.file].ends_with(kObjectExtension)) {
+      throw Refusal{"it is an object in a file of tensors"};
+    }
     out_.byte_items.push_back(std::move(item));
   } catch (const Refusal& refusal) {
     out_.places.resize(places);
@@ -245,7 +280,9 @@ void TableReader::read_tensor(std::string_view name, PickleValue value) {
   require_countable(tensor.dtype, tensor.shape);
   read_boxes(name, field(value, "chunks", 2), tensor);
   if (kind_ == DcpTableKind::kWhole) {
-    if (auto problem = cover_problem(out_, tensor, /*replicas=*/false)) throw Refusal{*problem};
+    if (auto problem = cover_problem(out_, tensor, /*replicas=*/is_keyed_)) {
+      throw Refusal{*problem};
+    }
   }
   const auto original = original_shapes_.find(name);
   if (original != original_shapes_.end()) restore_shape(original->second, tensor);
@@ -322,7 +359,10 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
   const std::size_t dimensions = tensor.shape.size();
   Shape offsets;
   Shape sizes;
+  std::int64_t index = -1;
+  std::set<std::tuple<std::uint32_t, std::string, Shape, Shape>> listed;
   tree_.for_each(chunks, [&](PickleValue chunk) {
+    ++index;
     // One list may be there under many names: each box takes some bytes of its own.
     if (++seen_ > tree_.size() || out_.places.size() - added_ > stored_.size()) {
       refuse("it lists more boxes than it has places");
@@ -339,7 +379,7 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
                       to_string(tensor.shape)};
       }
     }
-    const Stored* const stored = find(name, offsets);
+    const Stored* const stored = find(name, offsets, index);
     // In the table of another rank.
     if (stored == nullptr && kind_ == DcpTableKind::kOfOneRank) return true;
     if (stored == nullptr) {
@@ -349,6 +389,9 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
     if (out_.by_name && place.item.length() > 0) {
       throw Refusal{"its place is part of a file, which should be found by its name"};
     }
+    // Each rank lists its copy, and one of them was saved.
+    const std::string key = place.key == DcpPlace::kOwnName ? tensor.name : out_.keys[place.key];
+    if (is_keyed_ && !listed.emplace(place.file, key, offsets, sizes).second) return true;
     out_.places.push_back(place);
     out_.bounds.insert(out_.bounds.end(), offsets.begin(), offsets.end());
     out_.bounds.insert(out_.bounds.end(), sizes.begin(), sizes.end());
@@ -384,7 +427,9 @@ DcpTable TableReader::read() {
   const PickleValue root = tree_.root();
   const auto maker = tree_.maker(root);
   if (!maker) refuse("it is " + std::string(kind_words(root.kind())));
-  out_.by_name = maker->module.starts_with("hyper_parallel.");
+  out_.by_name = maker->module.starts_with(kHyperPackage);
+  is_keyed_ = maker->module.starts_with(kKeyedHyperPackage);
+  out_.has_object_files = out_.by_name && !is_keyed_;
   if (maker->name != "Metadata" && maker->name != "MCoreMetadata") {
     refuse("it is a " + printable(to_string(*maker)));
   }

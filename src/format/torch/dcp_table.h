@@ -33,15 +33,19 @@ struct ItemRange {
   bool is_flat = false;
 };
 
-/// An archive of torch.save with one box.
+/// An archive of torch.save with one box, or a tensor of a safetensors file that is one.
 struct DcpPlace {
+  static constexpr std::uint32_t kOwnName = 0xffffffff;
+
   std::uint32_t file = 0;  ///< in DcpTable::files
-  ByteRange item;
+  ByteRange item{};
+  /// In DcpTable::keys, what the file calls the tensor; kOwnName: as the table does.
+  std::uint32_t key = kOwnName;
 };
 
 /// Its boxes are in the table from `first_box` on; those without elements are left out. They are in
 /// bounds. But for a table of one rank, no two overlap, and all elements are in one; of a joined
-/// one, equal boxes are replicas.
+/// one, and of one of hyper-parallel, equal boxes are replicas.
 struct DcpTensor {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -58,9 +62,11 @@ struct DcpByteItem {
 };
 
 struct DcpTable {
-  /// Tensors are found in their files by their names, which have one place at most; each object has
-  /// a file. `item` is empty.
+  /// Of hyper-parallel: tensors are found in their files by their names, or by keys. Their `item`
+  /// is empty.
   bool by_name = false;
+  /// Each object is all of a file, as in the first form of hyper-parallel.
+  bool has_object_files = false;
   /// Relative to the table's directory and inside of it.
   std::vector<std::string> files;
   std::vector<DcpTensor> tensors;
@@ -69,6 +75,7 @@ struct DcpTable {
   /// What names stand for (planner_data); those that are missing are keys themselves.
   std::unordered_map<std::string, DcpPath> paths;
   std::vector<DcpPlace> places;  ///< of all boxes
+  std::vector<std::string> keys;
   /// Of boxes that are not all of their items: see undo_reformulation().
   std::unordered_map<std::size_t, ItemRange> runs;
   /// Of each box its offsets, then its sizes.
@@ -85,7 +92,10 @@ enum class DcpTableKind : std::uint8_t {
   kOfOneRank,  ///< saved without collectives, with that rank's boxes alone: see DcpJoin
 };
 
-/// Runs nothing of it. What is wrong with one tensor refuses that tensor.
+/// Runs nothing of it. What is wrong with one tensor refuses that tensor. Sources: pytorch/pytorch
+/// torch/distributed/checkpoint/metadata.py, filesystem.py; mindspore-ai/hyper-parallel
+/// hyper_parallel/core/checkpoint/metadata.py (the first form), and
+/// hyper_parallel/core/distributed_checkpoint/metadata.py, storage.py (since 2026).
 /// @param bytes the whole file.
 /// @throws Error kBadInput if it is no such table; kUnsupported.
 DcpTable read_dcp_table(std::string bytes, DcpTableKind kind = DcpTableKind::kWhole);

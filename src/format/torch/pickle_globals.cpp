@@ -47,10 +47,10 @@ bool is_path_class(const PickleGlobal& global) {
 
 /// Packages whose classes hold numbers, names and each other; none of them is called.
 bool is_of_table(const PickleGlobal& global) {
-  constexpr std::array<std::string_view, 5> kPackages{
-      "torch.distributed.checkpoint.", "torch.distributed._shard.",
+  constexpr std::array<std::string_view, 6> kPackages{
+      "torch.distributed.checkpoint.",     "torch.distributed._shard.",
       "megatron.core.dist_checkpointing.", "nvidia_resiliency_ext.checkpointing.",
-      "hyper_parallel.core.checkpoint."};
+      "hyper_parallel.core.checkpoint.",   "hyper_parallel.core.distributed_checkpoint."};
   // A dot in the name would reach what the module has imported.
   return global.name.find('.') == std::string_view::npos &&
          std::any_of(kPackages.begin(), kPackages.end(),
