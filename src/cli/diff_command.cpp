@@ -20,6 +20,7 @@
 #include "check/words_diff.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/json_answer.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
@@ -198,9 +199,9 @@ void write_members(JsonWriter& json, const ParameterDiff& result) {
   json.close_object();
 }
 
-void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results,
-                const WordsDiff& words) {
-  write_json([&](JsonWriter& json) {
+std::string json_of_results(const DiffArguments& arguments,
+                            const std::vector<ParameterDiff>& results, const WordsDiff& words) {
+  return json_text([&](JsonWriter& json) {
     json.member("a", shown_location(arguments.paths[0]));
     json.member("b", shown_location(arguments.paths[1]));
     json.member("equal", is_equal(results));
@@ -320,29 +321,53 @@ void tell_of_other_names(const DiffSide& a, const DiffSide& b,
   log_warning(LogEvent::kConversionWarning, "no name is in both A and B: {}", way);
 }
 
+struct Sides {
+  DiffOptions options;
+  DiffSide a;
+  DiffSide b;
+};
+
+Sides open_sides(const Given& given) {
+  apply_storage(given);
+  const DiffOptions options = diff_options(given);
+  Sides sides{options, open_side(given, "a", options), open_side(given, "b", options)};
+  std::vector<std::string> warnings;
+  unmatched_in(sides.a, sides.b, options).settle(options.allow_unmatched, warnings);
+  for (const std::string& warning : warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  return sides;
+}
+
+WordsDiff compare_words(const Given& given, const Sides& sides) {
+  return diff_words(words_of(given, "A", sides.a), words_of(given, "B", sides.b));
+}
+
 }  // namespace
+
+std::string diff_json(const Given& given, Progress& progress) {
+  const Sides sides = open_sides(given);
+  const std::vector<ParameterDiff> results = diff(sides.a, sides.b, sides.options, progress);
+  return json_of_results({{given.argument("A"), given.argument("B")}, {}}, results,
+                         compare_words(given, sides));
+}
 
 int run_diff(const Given& given) {
   const DiffArguments arguments{{given.argument("A"), given.argument("B")}, log_settings(given)};
   arguments.log.apply();
-  apply_storage(given);
-  const DiffOptions options = diff_options(given);
-  const DiffSide a = open_side(given, "a", options);
-  const DiffSide b = open_side(given, "b", options);
-  std::vector<std::string> warnings;
-  unmatched_in(a, b, options).settle(options.allow_unmatched, warnings);
-  for (const std::string& warning : warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  const Sides sides = open_sides(given);
   Progress progress;
   std::vector<ParameterDiff> results;
   {
     const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
-    results = diff(a, b, options, progress);
+    results = diff(sides.a, sides.b, sides.options, progress);
   }
-  const WordsDiff words = diff_words(words_of(given, "A", a), words_of(given, "B", b));
-  given.flag("json") ? print_json(arguments, results, words)
-                     : print_text(arguments, results, words);
-  tell_of_other_names(a, b, results);
+  const WordsDiff words = compare_words(given, sides);
+  if (given.flag("json")) {
+    std::cout << json_of_results(arguments, results, words) << "\n";
+  } else {
+    print_text(arguments, results, words);
+  }
+  tell_of_other_names(sides.a, sides.b, results);
   return is_equal(results) ? kExitDone : kExitDifference;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include "base/text/url_path.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/json_answer.h"
 #include "cli/progress_display.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/share_argument.h"
@@ -33,6 +35,7 @@
 #include "export/folder_target.h"
 #include "export/planned_files.h"
 #include "export/single_file.h"
+#include "report/text/json_output.h"
 #include "report/text/text.h"
 #include "storage/location.h"
 #include "view/view.h"
@@ -73,16 +76,6 @@ void print_result(const ExportResult& result, const std::string& directory, doub
 }
 
 using Clock = std::chrono::steady_clock;
-
-void tell_of_result(const ExportResult& result, const std::string& target, Clock::time_point begun,
-                    const std::optional<Share>& share, const LogSettings& log,
-                    const std::string& unstated) {
-  for (const std::string& warning : result.warnings) {
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-  if (!log.quiet) print_result(result, target, seconds, share, unstated);
-}
 
 int tell_of_interruption(const Interrupted& stop, const StopSignals& signals) {
   std::cerr << "reshardfs: interrupted; repeat the command to resume"
@@ -155,10 +148,6 @@ std::size_t workers_of(const Given& given) {
   return is_url(given.argument("OUTDIR")) ? std::max(processors, kSenders) : processors;
 }
 
-}  // namespace
-
-namespace {
-
 /// MindSpore reads no sizes and no rules: the strategy of its files goes beside them in its own
 /// form.
 std::vector<ViewKind> default_views(const ConversionOptions& options) {
@@ -171,47 +160,28 @@ std::vector<ViewKind> default_views(const ConversionOptions& options) {
   return {ViewKind::kRanks};
 }
 
+/// An export that is ready to begin.
+struct Prepared {
+  ConversionOptions source;
+  Conversion conversion;
+  std::string target;                ///< as it was given
+  std::optional<OutputFormat> file;  ///< of a target that is a file
+  std::optional<ChosenShare> share{};
+  ExportOptions options{};
+};
+
 /// The whole model in one file.
-int run_export_to_file(const Given& given, OutputFormat format) {
-  const LogSettings log = log_settings(given);
+Prepared prepare_file(const Given& given, OutputFormat format) {
   const std::string target = given.argument("OUTDIR");
   refuse_for_file(given, target);
   ConversionOptions source = conversion_options(given);
   require_outside(target, source.source.path);
   source.views = {ViewKind::kMerged};
   source.formats = {format};
-  const Conversion conversion = open_conversion(source);
-  const std::string identity =
-      conversion_identity(source, conversion.source_files(), ConversionAccess::inputs(conversion));
-  const StopSignals signals;
-  Progress progress;
-  BlockEngineOptions engine = block_engine_options(workers_of(given), given.size("memory"));
-  engine.stop = &signals.flag();
-  engine.progress = &progress;
-  const auto begun = Clock::now();
-  ExportResult result;
-  try {
-    const ProgressDisplay display(progress, log.quiet);
-    result = export_file(whole_model(conversion), target, source.source.path, identity,
-                         given.flag("force"), engine);
-  } catch (const Interrupted& stop) {
-    return tell_of_interruption(stop, signals);
-  }
-  tell_of_result(result, target, begun, std::nullopt, log, conversion.unstated());
-  return kExitDone;
+  return {source, open_conversion(source), target, format};
 }
 
-}  // namespace
-
-int run_export(const Given& given) {
-  const LogSettings log = log_settings(given);
-  log.apply();
-  // A file size limit is an error like a full disk.
-  ignore_signal(SIGXFSZ);
-  const auto begun = Clock::now();
-  if (const auto format = file_format_of(given.argument("OUTDIR"))) {
-    return run_export_to_file(given, *format);
-  }
+Prepared prepare_directory(const Given& given) {
   std::optional<ChosenShare> share;
   const std::string share_text = given.text("share");
   if (!share_text.empty()) {
@@ -220,45 +190,105 @@ int run_export(const Given& given) {
   ConversionOptions source = conversion_options(given);
   if (source.views.empty()) source.views = default_views(source);
   source.as_in_source = given.flag("reflink");
-  const Conversion conversion = open_conversion(source);
+  return {source, open_conversion(source), given.argument("OUTDIR"), std::nullopt, share};
+}
 
-  const StopSignals signals;
-  Progress progress;
+Prepared prepare(const Given& given) {
+  const auto format = file_format_of(given.argument("OUTDIR"));
+  Prepared prepared = format ? prepare_file(given, *format) : prepare_directory(given);
+  ExportOptions& options = prepared.options;
   const std::size_t workers = workers_of(given);
-  const std::string directory = given.argument("OUTDIR");
-  const std::uint64_t memory = given.size("memory");
-  ExportOptions options{directory,
-                        given.flag("force"),
-                        given.flag("checksum"),
-                        given.flag("reflink"),
-                        block_engine_options(workers, memory),
-                        memory};
-  if (is_url(directory)) {
+  options.directory = prepared.target;
+  options.force = given.flag("force");
+  options.checksums = given.flag("checksum");
+  options.reflink = given.flag("reflink");
+  options.memory = given.size("memory");
+  options.engine = block_engine_options(workers, options.memory);
+  if (prepared.share) options.share = prepared.share->share;
+  if (!prepared.file && is_url(prepared.target)) {
     if (options.reflink) {
       throw Error(ErrorKind::kUsage, "--reflink is for a directory: a store shares no blocks");
     }
-    options.directory = absolute_location(directory);
+    options.directory = absolute_location(prepared.target);
     options.engine.workers = workers;
   }
-  if (share) {
-    options.share = share->share;
-    if (!log.quiet) print_share(*share, conversion);
-  }
-  options.engine.stop = &signals.flag();
+  return prepared;
+}
+
+/// @throws Interrupted.
+ExportResult write(Prepared& prepared, Progress& progress, const std::atomic<bool>& stop) {
+  ExportOptions& options = prepared.options;
+  const Conversion& conversion = prepared.conversion;
+  options.engine.stop = &stop;
   options.engine.progress = &progress;
-  ExportResult result;
-  try {
-    const ProgressDisplay display(progress, log.quiet);
-    result = export_conversion(conversion, source, options);
-  } catch (const Interrupted& stop) {
-    return tell_of_interruption(stop, signals);
+  if (prepared.file) {
+    const std::string identity = conversion_identity(prepared.source, conversion.source_files(),
+                                                     ConversionAccess::inputs(conversion));
+    return export_file(whole_model(conversion), prepared.target, prepared.source.source.path,
+                       identity, options.force, options.engine);
   }
+  ExportResult result = export_conversion(conversion, prepared.source, options);
   if (options.reflink && result.written_files > 0 && result.shared_bytes == 0) {
     result.warnings.emplace_back(
         "--reflink has shared nothing: no 64 KiB of a file lie in its blocks as they lie in the "
         "source's");
   }
-  tell_of_result(result, directory, begun, options.share, log, conversion.unstated());
+  return result;
+}
+
+void tell_warnings(const ExportResult& result) {
+  for (const std::string& warning : result.warnings) {
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  }
+}
+
+}  // namespace
+
+std::string export_json(const Given& given, Progress& progress) {
+  Prepared prepared = prepare(given);
+  const ExportResult result = write(prepared, progress, progress.stopped());
+  tell_warnings(result);
+  const auto share_text = [](const std::optional<Share>& share) {
+    return share ? to_string(*share) : std::string();
+  };
+  return json_text([&](JsonWriter& json) {
+    json.member("written_files", result.written_files);
+    json.member("written_bytes", result.written_bytes);
+    json.member("kept_files", result.kept_files);
+    json.member("kept_bytes", result.kept_bytes);
+    json.member("resumed_bytes", result.resumed_bytes);
+    json.member("shared_bytes", result.shared_bytes);
+    json.member("removed_files", result.removed_files);
+    json.member_or_null("share", share_text(prepared.options.share));
+    json.member_or_null("incomplete", share_text(result.incomplete));
+    json.texts("warnings", result.warnings);
+    json.member_or_null("unstated", prepared.conversion.unstated());
+  });
+}
+
+int run_export(const Given& given) {
+  const LogSettings log = log_settings(given);
+  log.apply();
+  // A file size limit is an error like a full disk.
+  ignore_signal(SIGXFSZ);
+  const auto begun = Clock::now();
+  Prepared prepared = prepare(given);
+  if (prepared.share && !log.quiet) print_share(*prepared.share, prepared.conversion);
+  const StopSignals signals;
+  Progress progress;
+  ExportResult result;
+  try {
+    const ProgressDisplay display(progress, log.quiet);
+    result = write(prepared, progress, signals.flag());
+  } catch (const Interrupted& stop) {
+    return tell_of_interruption(stop, signals);
+  }
+  tell_warnings(result);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  if (!log.quiet) {
+    print_result(result, prepared.target, seconds, prepared.options.share,
+                 prepared.conversion.unstated());
+  }
   return kExitDone;
 }
 

@@ -28,6 +28,7 @@
 #include "cli/describe/describe_set.h"
 #include "cli/describe/next_commands.h"
 #include "cli/describe/places.h"
+#include "cli/inspected_set.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
@@ -51,180 +52,6 @@
 
 namespace reshardfs {
 namespace {
-
-struct InspectArguments {
-  std::string path;  ///< as the user names it
-  SourceRequest source;
-  NameFilter names;
-  bool list = false;
-  bool tree = false;
-  std::optional<std::size_t> depth;
-  bool stats = false;
-  bool only_bad = false;
-  bool fail_on_nan = false;
-  std::string why;  ///< the parameter
-  std::size_t jobs = 0;
-  bool json = false;
-  LogSettings log;
-
-  /// Nothing is asked for: all there is to say.
-  bool wants_description() const { return !tree && !depth && !list && !stats; }
-};
-
-/// What the index says of the parameters that were asked for, and the whole ones if a strategy or
-/// the checkpoint itself says how they are cut.
-struct Inspected {
-  CheckpointOptions options;  ///< that it was opened with
-  std::shared_ptr<const CheckpointSet> set;
-  CheckpointContents contents;
-  Completeness completeness;
-  std::optional<DiffSide> laid_out;
-  /// What was looked for, and is not there.
-  std::vector<std::string> not_found;
-  NameFilter names{};  ///< of the arguments, with what the set says of its states
-};
-
-/// The ranks that hold any part of a whole parameter.
-std::vector<Rank> holding_ranks(const CellGrid& grid) {
-  std::set<Rank> ranks;
-  for (std::size_t i = 0; i < grid.cell_count(); ++i) {
-    if (const Holding cell = grid.cell(i)) ranks.insert(cell.file->rank);
-  }
-  for (std::size_t i = 0; i < grid.replica_count(); ++i) {
-    if (const Holding copy = grid.replica_at(i).holding) ranks.insert(copy.file->rank);
-  }
-  return {ranks.begin(), ranks.end()};
-}
-
-/// The tensors that a map shows, in place of those of the files.
-std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
-  std::vector<CheckpointParameter> parameters;
-  for (const SourceParameter& parameter : shown.table().parameters()) {
-    const Shape& full = parameter.grid->full_shape();
-    const std::int64_t bytes = content_size(full, parameter.dtype, "a parameter's size");
-    parameters.push_back({parameter.name, parameter.dtype, full, static_cast<std::uint64_t>(bytes),
-                          holding_ranks(*parameter.grid)});
-  }
-  return parameters;
-}
-
-/// Of --include that is an answer; other options are in error.
-/// @param shown through a map; nothing: there is none.
-void check_names(const InspectArguments& arguments, const CheckpointSet& set,
-                 Inspected& inspected) {
-  const NameFilter& filter = inspected.names;
-  if (filter.include.empty() && filter.exclude.empty()) return;
-  const bool mapped = inspected.laid_out && inspected.laid_out->table().mapped_from() != nullptr;
-  std::vector<std::string> names;
-  if (mapped) {
-    names = names_in(inspected.laid_out->table());
-  } else {
-    for (const CheckpointParameter& held : inspected.contents.parameters)
-      names.push_back(held.name);
-    for (const CheckpointByteItem& held : inspected.contents.byte_items) names.push_back(held.name);
-    for (const CheckpointRefused& held : inspected.contents.refused) names.push_back(held.name);
-  }
-  if (mapped && filter.weights_only) {
-    for (std::string& name : names_in(set)) names.push_back(std::move(name));
-  }
-  UnmatchedOptions excluded;
-  excluded.add_globs("--exclude", filter.exclude, names);
-  std::vector<std::string> warnings;
-  excluded.settle(arguments.source.allow_unmatched, warnings);
-  UnmatchedOptions included;
-  included.add_globs("--include", filter.include, names);
-  if (arguments.source.allow_unmatched) included.settle(/*allowed=*/true, warnings);
-  for (const std::string& warning : warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  if (!arguments.source.allow_unmatched) inspected.not_found = included.lines();
-}
-
-/// In what the files hold.
-void rename(const Renames& renames, CheckpointContents& contents) {
-  const auto give_names = [&](auto& list) {
-    std::erase_if(list, [&](auto& item) {
-      const auto name = renames(item.name);
-      if (name) item.name = *name;
-      return !name;
-    });
-  };
-  give_names(contents.parameters);
-  give_names(contents.refused);
-}
-
-/// What the model's own numbers say of what was opened.
-void state(const InspectArguments& arguments, const SourceTreePtr& tree, Inspected& inspected) {
-  const SourceRequest& source = arguments.source;
-  ModelQuestion question = model_question(source, *inspected.set, tree);
-  if (inspected.laid_out) question.table = &inspected.laid_out->table().unmapped();
-  if (source.maps.maps.empty()) {
-    question.takes = [&](const std::string& name) { return inspected.names.takes(name); };
-  }
-  inspected.completeness = state_model(question);
-  if (!source.strategy && source.sizes.empty()) return;
-  inspected.completeness.grounds.emplace_back("the strategy");
-  inspected.completeness.unstated.clear();
-}
-
-Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
-  const SourceRequest& source = arguments.source;
-  const std::shared_ptr<const CheckpointSet> set = opening.open_set(/*examines_all=*/true);
-  Inspected inspected{opening.options_of_set(), set, contents_of(*set), {}, std::nullopt, {}};
-  for (const std::string& warning : opening.unmatched_warnings())
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  rename(opening.renames(), inspected.contents);
-  const bool is_laid_out = source.strategy || !source.sizes.empty();
-  inspected.names = arguments.names;
-  inspected.names.state_prefixes = opening.state_prefixes();
-  const auto takes = [names = inspected.names](const std::string& name) {
-    return names.takes(name);
-  };
-  const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
-  if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(source, wanted, opening);
-    inspected.contents.parameters = shown_parameters(*inspected.laid_out);
-  }
-  check_names(arguments, *set, inspected);
-  const bool had_any = !inspected.contents.parameters.empty();
-  const auto is_left_out = [&](const auto& listed) { return !takes(listed.name); };
-  std::erase_if(inspected.contents.parameters, is_left_out);
-  std::erase_if(inspected.contents.byte_items, is_left_out);
-  std::erase_if(inspected.contents.refused, is_left_out);
-  if (had_any && inspected.contents.parameters.empty() && inspected.contents.byte_items.empty() &&
-      inspected.not_found.empty() && !arguments.source.allow_unmatched) {
-    inspected.not_found.emplace_back(
-        "--include, --exclude and --weights-only leave no parameter to show");
-  }
-  if (inspected.laid_out) return inspected;
-  const bool is_stated = is_laid_out || !source.join.empty();
-  if (!is_stated && !inspected.contents.records_layouts) return inspected;
-  try {
-    inspected.laid_out = DiffSide::open(source, wanted, opening);
-  } catch (const Error& error) {
-    if (is_stated) throw;
-    // What the files hold can be shown all the same.
-    log_warning(LogEvent::kConversionWarning, "the whole parameters are not known: {}",
-                error.what());
-  }
-  return inspected;
-}
-
-Inspected open_inspected(const InspectArguments& arguments) {
-  SourceOpening opening(arguments.source);
-  Inspected inspected = open_set(arguments, opening);
-  state(arguments, opening.tree(), inspected);
-  return inspected;
-}
-
-FullShapes full_shapes(const DiffSide& source) {
-  FullShapes shapes;
-  for (const SourceParameter& parameter : source.table().parameters()) {
-    if (const CellGridPtr grid = source.laid_out(parameter)) {
-      shapes.emplace(parameter.name, grid->full_shape());
-    }
-  }
-  return shapes;
-}
 
 /// Whole parameters; of what has no layout, one rank's.
 std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter& names) {
@@ -254,15 +81,9 @@ std::vector<ModelTensor> held_tensors(const CheckpointContents& contents, bool i
 
 std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
                                        const Inspected& inspected) {
-  const StatsOptions options{inspected.names, arguments.jobs};
   Progress progress;
   const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
-  if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
-  return file_stats(*inspected.set, options, progress);
-}
-
-bool is_bad(const ParameterStats& parameter) {
-  return parameter.is_bad();
+  return find_stats(arguments, inspected, progress);
 }
 
 std::uint64_t total_bytes(const CheckpointContents& contents) {
@@ -340,8 +161,8 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected, s
 bool print_stats(const InspectArguments& arguments, const Inspected& inspected) {
   std::vector<ParameterStats> stats = find_stats(arguments, inspected);
   const std::string summary = bad_elements_text(stats);
-  const bool bad = std::any_of(stats.begin(), stats.end(), is_bad);
-  if (arguments.only_bad) std::erase_if(stats, std::not_fn(is_bad));
+  const bool bad = has_bad(stats);
+  if (arguments.only_bad) keep_bad(stats);
   if (!stats.empty()) {
     std::cout << "\n" << stats_text(stats, output_columns(), use_colour());
   }
@@ -433,56 +254,6 @@ void list_series(const InspectArguments& arguments) {
   print_series(all, arguments.json);
 }
 
-/// Of what cannot be opened, while the error is handled: a part of a checkpoint is described all
-/// the same.
-/// @throws the error of what is none.
-int describe_unopened(const InspectArguments& arguments, const Error& error) {
-  const bool is_content = error.kind() == ErrorKind::kMissing ||
-                          error.kind() == ErrorKind::kBadInput ||
-                          error.kind() == ErrorKind::kUnsupported;
-  if (!is_content || !arguments.source.pattern.empty()) throw;
-  const auto part = describe_part(arguments.path);
-  if (!part) throw;
-  if (arguments.json) {
-    write_json([&](JsonWriter& json) { write_description(json, *part); });
-  } else {
-    std::cout << part_text(arguments.path, *part, output_columns()) << next_text(part->next);
-  }
-  return kExitDone;
-}
-
-InspectArguments inspect_arguments(const Given& given) {
-  InspectArguments arguments;
-  arguments.path = given.argument("PATH");
-  arguments.source = source_request(given, located(arguments.path));
-  arguments.names.include = given.texts("include");
-  arguments.names.exclude = given.texts("exclude");
-  arguments.names.weights_only = given.flag("weights-only");
-  arguments.list = given.flag("list");
-  arguments.tree = given.flag("tree");
-  if (given.has("depth")) arguments.depth = given.number_as<std::size_t>("depth");
-  arguments.stats = given.flag("stats");
-  arguments.only_bad = given.flag("only-bad");
-  arguments.fail_on_nan = given.flag("fail-on-nan");
-  arguments.why = given.text("why");
-  arguments.jobs = given.number_as<std::size_t>("jobs");
-  arguments.json = given.flag("json");
-  return arguments;
-}
-
-SetDescription describe(const InspectArguments& arguments, const Given& given,
-                        const Inspected& inspected) {
-  DescribedSource source;
-  source.named = arguments.path;
-  source.options = inspected.options;
-  source.request = arguments.source;
-  source.set = inspected.set;
-  source.laid_out = inspected.laid_out ? &*inspected.laid_out : nullptr;
-  source.statement = inspected.completeness;
-  source.carried = [&given](const std::string& command) { return carried_options(given, command); };
-  return describe_set(source);
-}
-
 }  // namespace
 
 int run_inspect(const Given& given) {
@@ -497,62 +268,25 @@ int run_inspect(const Given& given) {
   try {
     opened = open_inspected(arguments);
   } catch (const Error& error) {
-    return describe_unopened(arguments, error);
+    const auto part = describe_unopened(arguments, error);
+    if (arguments.json) {
+      write_json([&](JsonWriter& json) { write_description(json, part); });
+    } else {
+      std::cout << part_text(arguments.path, part, output_columns()) << next_text(part.next);
+    }
+    return kExitDone;
   }
   const Inspected& inspected = *opened;
-  for (const std::string& warning : inspected.contents.warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  for (const std::string& note : inspected.contents.notes)
-    log_info(LogEvent::kConversionNote, "{}", note);
-  std::vector<std::pair<std::string, std::string>> refused;
-  for (const CheckpointRefused& tensor : inspected.contents.refused) {
-    refused.emplace_back(tensor.name, tensor.reason);
-  }
-  for (const std::string& words : names_by_reason(refused)) {
-    log_warning(LogEvent::kConversionWarning, "cannot be shown: {}", words);
-  }
-  const auto takes = [&](const std::string& name) {
-    return !arguments.source.maps.maps.empty() || inspected.names.takes(name);
-  };
-  for (const Error& error : inspected.completeness.missing) {
-    log_warning(LogEvent::kConversionWarning, "{}", error.what());
-  }
-  for (const std::string& line : warnings_of(inspected.completeness, takes)) {
-    log_warning(LogEvent::kConversionWarning, "{}", line);
-  }
-  const bool states_layouts =
-      arguments.source.strategy || !arguments.source.sizes.empty() || inspected.set->catalogue();
-  if (!states_layouts) {
-    for (const Error& error : inspected.completeness.missing_without_layouts) {
-      log_warning(LogEvent::kConversionWarning, "{}", error.what());
-    }
-    for (const std::string& line : warnings_without_layouts(*inspected.set)) {
-      log_warning(LogEvent::kConversionWarning, "{}", line);
-    }
-  }
-  std::optional<FullShapes> shapes;
-  if (inspected.laid_out) {
-    for (const std::string& warning : inspected.laid_out->warnings())
-      log_warning(LogEvent::kConversionWarning, "{}", warning);
-    shapes = full_shapes(*inspected.laid_out);
-  }
-  const FullShapes* known = shapes ? &*shapes : nullptr;
-  std::optional<SetDescription> description;
-  if (arguments.wants_description()) description = describe(arguments, given, inspected);
+  log_inspected(arguments, inspected);
+  const Shown shown = shown_of(arguments, given, inspected);
   bool bad = false;
   if (arguments.json) {
-    write_json([&](JsonWriter& json) {
-      write_contents(json, inspected.contents, known);
-      if (description) write_description(json, *description);
-      write_completeness(json, inspected.completeness);
-      if (!arguments.stats) return;
-      std::vector<ParameterStats> stats = find_stats(arguments, inspected);
-      bad = std::any_of(stats.begin(), stats.end(), is_bad);
-      if (arguments.only_bad) std::erase_if(stats, std::not_fn(is_bad));
-      write_stats(json, stats);
-    });
+    std::optional<std::vector<ParameterStats>> stats;
+    if (arguments.stats) stats = find_stats(arguments, inspected);
+    bad = stats && has_bad(*stats);
+    std::cout << json_of_inspected(arguments, inspected, shown, std::move(stats)) << "\n";
   } else {
-    bad = print_text(arguments, inspected, description, known);
+    bad = print_text(arguments, inspected, shown.description, shown.known_shapes());
   }
   for (const std::string& line : inspected.not_found) complain(line);
   const bool failed = (bad && arguments.fail_on_nan) || !inspected.not_found.empty();

@@ -13,6 +13,7 @@
 #include "base/rank_list.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/json_answer.h"
 #include "cli/plan_simulation.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/shared_words.h"
@@ -86,38 +87,7 @@ int draw(const Given& given, const Conversion& conversion) {
   return kExitDone;
 }
 
-}  // namespace
-
-int run_plan(const Given& given) {
-  log_settings(given).apply();
-  const bool json = given.flag("json");
-  std::optional<Rank> rank;
-  if (const auto number = given.number("rank")) rank = Rank(*number);
-  const std::optional<Simulation> simulation = simulation_of(given);
-  ConversionOptions options = conversion_options(given);
-  // Planning one rank must work where only that rank's sources are.
-  if (rank) options.ranks = {*rank};
-  // Unless views are asked for: the whole model costs a table of its own.
-  if (options.views.empty()) options.views = {ViewKind::kRanks};
-  const Conversion conversion = open_conversion(options);
-  if (simulation) return simulate(conversion, *simulation, given);
-  if (!given.text("svg").empty()) return draw(given, conversion);
-  if (rank) {
-    const std::vector<SourceTraffic> traffic = conversion.traffic(*rank);
-    if (json) {
-      JsonWriter plan(kIndentedJson);
-      write_plan(plan, *rank, traffic);
-      std::cout << plan.take() << "\n";
-    } else {
-      std::cout << fmt::format("{}\n", fmt::join(ranks_of(traffic), " "));
-    }
-    return kExitDone;
-  }
-  const std::vector<Rank> ranks = shown_ranks(options, conversion);
-  if (!json) {
-    print_table(conversion, ranks);
-    return kExitDone;
-  }
+std::string json_of_ranks(const Conversion& conversion, const std::vector<Rank>& ranks) {
   JsonWriter plans(kIndentedJson);
   plans.open_object();
   plans.open_list("ranks");
@@ -125,7 +95,57 @@ int run_plan(const Given& given) {
   plans.close_list();
   if (!conversion.unstated().empty()) plans.member("unstated", conversion.unstated());
   plans.close_object();
-  std::cout << plans.take() << "\n";
+  return plans.take();
+}
+
+std::string json_of_rank(Rank rank, const std::vector<SourceTraffic>& traffic) {
+  JsonWriter plan(kIndentedJson);
+  write_plan(plan, rank, traffic);
+  return plan.take();
+}
+
+std::optional<Rank> one_rank(const Given& given) {
+  const auto number = given.number("rank");
+  return number ? std::optional(Rank(*number)) : std::nullopt;
+}
+
+ConversionOptions plan_options(const Given& given) {
+  ConversionOptions options = conversion_options(given);
+  // Planning one rank must work where only that rank's sources are.
+  if (const auto rank = one_rank(given)) options.ranks = {*rank};
+  // Unless views are asked for: the whole model costs a table of its own.
+  if (options.views.empty()) options.views = {ViewKind::kRanks};
+  return options;
+}
+
+}  // namespace
+
+std::string plan_json(const Given& given, Progress& /*progress*/) {
+  const std::optional<Simulation> simulation = simulation_of(given);
+  const ConversionOptions options = plan_options(given);
+  const Conversion conversion = open_conversion(options);
+  if (simulation) return simulation_json(conversion, *simulation);
+  if (const auto rank = one_rank(given)) return json_of_rank(*rank, conversion.traffic(*rank));
+  return json_of_ranks(conversion, shown_ranks(options, conversion));
+}
+
+int run_plan(const Given& given) {
+  log_settings(given).apply();
+  if (given.flag("json")) {
+    Progress progress;
+    std::cout << plan_json(given, progress) << "\n";
+    return kExitDone;
+  }
+  const std::optional<Simulation> simulation = simulation_of(given);
+  const ConversionOptions options = plan_options(given);
+  const Conversion conversion = open_conversion(options);
+  if (simulation) return simulate(conversion, *simulation, given);
+  if (!given.text("svg").empty()) return draw(given, conversion);
+  if (const auto rank = one_rank(given)) {
+    std::cout << fmt::format("{}\n", fmt::join(ranks_of(conversion.traffic(*rank)), " "));
+  } else {
+    print_table(conversion, shown_ranks(options, conversion));
+  }
   return kExitDone;
 }
 

@@ -186,8 +186,8 @@ void write_times(JsonWriter& json, const char* name, const FetchTimes& times) {
   json.close_object();
 }
 
-void print_json(const Nodes& nodes, const Bandwidths& bandwidths) {
-  write_json([&](JsonWriter& json) {
+std::string json_of_nodes(const Nodes& nodes, const Bandwidths& bandwidths) {
+  return json_text([&](JsonWriter& json) {
     json.objects("nodes", nodes, [&](const NodeFetches& node) {
       json.numbers("ranks", node.ranks);
       json.member("needed_bytes", node.needed);
@@ -245,6 +245,10 @@ std::optional<Simulation> simulation_of(const Given& given) {
   return simulation;
 }
 
+std::string simulation_json(const Conversion& conversion, const Simulation& simulation) {
+  return json_of_nodes(conversion.node_fetches(simulation.nodes), simulation.bandwidths);
+}
+
 int simulate(const Conversion& conversion, const Simulation& simulation, const Given& given) {
   const Nodes nodes = conversion.node_fetches(simulation.nodes);
   const std::string svg = given.text("svg");
@@ -254,8 +258,6 @@ int simulate(const Conversion& conversion, const Simulation& simulation, const G
       draw_fetches(nodes, Placement::kDocument, writer);
       writer.flush();
     });
-  } else if (given.flag("json")) {
-    print_json(nodes, simulation.bandwidths);
   } else {
     print_text(nodes, simulation.bandwidths);
   }

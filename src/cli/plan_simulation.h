@@ -21,9 +21,13 @@ struct Simulation {
 /// What --simulate asks for, if it is given. @throws Error kUsage.
 std::optional<Simulation> simulation_of(const Given& given);
 
-/// @param given says how the result is shown: --json, --svg and --force.
-/// @return the exit code.
+/// What --json prints.
 /// @throws Error kUsage if the ranks cannot be spread over so many nodes.
+std::string simulation_json(const Conversion& conversion, const Simulation& simulation);
+
+/// @param given says how the result is shown: --svg and --force.
+/// @return the exit code.
+/// @throws Error as simulation_json().
 int simulate(const Conversion& conversion, const Simulation& simulation, const Given& given);
 
 /// "12.5GB", "12.5GB/s", "100Gbit/s": bytes a second.

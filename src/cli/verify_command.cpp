@@ -16,6 +16,7 @@
 #include "check/verify.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/json_answer.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
@@ -163,7 +164,30 @@ VerifyOptions verify_options(const Given& given) {
   return options;
 }
 
+void log_report(const VerifyReport& report) {
+  for (const std::string& warning : report.warnings)
+    log_warning(LogEvent::kConversionWarning, "{}", warning);
+  for (const std::string& name : report.per_rank) {
+    log_info(LogEvent::kFinding, "'{}' has no layout and differs between ranks", printable(name));
+  }
+  for (const std::string& name : report.own_values) {
+    log_info(LogEvent::kFinding, "replicas of '{}' differ", printable(name));
+  }
+}
+
+std::string json_of_report(const VerifyArguments& arguments, const VerifyReport& report) {
+  return json_text([&](JsonWriter& json) { write_members(json, arguments, report); });
+}
+
 }  // namespace
+
+std::string verify_json(const Given& given, Progress& progress) {
+  apply_storage(given);
+  const VerifyArguments arguments{given.argument("SOURCE"), verify_options(given), {}};
+  const VerifyReport report = verify(arguments.options, progress);
+  log_report(report);
+  return json_of_report(arguments, report);
+}
 
 int run_verify(const Given& given) {
   const LogSettings log = log_settings(given);
@@ -176,16 +200,9 @@ int run_verify(const Given& given) {
     const ProgressDisplay display(progress, log.quiet, ShowProgress::kOnTerminal);
     report = verify(arguments.options, progress);
   }
-  for (const std::string& warning : report.warnings)
-    log_warning(LogEvent::kConversionWarning, "{}", warning);
-  for (const std::string& name : report.per_rank) {
-    log_info(LogEvent::kFinding, "'{}' has no layout and differs between ranks", printable(name));
-  }
-  for (const std::string& name : report.own_values) {
-    log_info(LogEvent::kFinding, "replicas of '{}' differ", printable(name));
-  }
+  log_report(report);
   if (given.flag("json")) {
-    write_json([&](JsonWriter& json) { write_members(json, arguments, report); });
+    std::cout << json_of_report(arguments, report) << "\n";
   } else {
     print_text(arguments, report);
   }

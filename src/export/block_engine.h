@@ -15,6 +15,7 @@
 #include "reshardfs/virtual_file.h"
 
 #include "base/byte_range.h"
+#include "base/process/interrupted.h"
 #include "base/process/progress.h"
 #include "export/content_hash.h"
 
@@ -57,19 +58,6 @@ class BlockJob {
   /// After all blocks have been written.
   /// @param sums none if lacking() has left out any byte.
   virtual void finish(const ContentSums& sums) = 0;
-};
-
-/// The work was stopped from outside; not an Error, because nothing went wrong.
-class Interrupted final : public std::exception {
- public:
-  /// @param left what the work has left; empty: nothing that a user has to know.
-  explicit Interrupted(std::string left = {}) : left_(std::move(left)) {}
-
-  const std::string& left() const noexcept { return left_; }
-  const char* what() const noexcept override { return "interrupted"; }
-
- private:
-  std::string left_;
 };
 
 struct BlockEngineOptions {

@@ -16,6 +16,7 @@
 #include "base/text/text.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/deepspeed/joined_source.h"
+#include "checkpoint/whole/stated_words.h"
 #include "conversion/completeness.h"
 #include "conversion/conversion_tables.h"
 #include "conversion/option_words.h"
@@ -226,6 +227,11 @@ const std::vector<DeferredView>& ConversionAccess::deferred(const Conversion& co
 
 const std::vector<Input>& ConversionAccess::inputs(const Conversion& conversion) {
   return conversion.state_->inputs;
+}
+
+std::map<std::string, std::string> ConversionAccess::metadata(const Conversion& conversion) {
+  const auto& words = conversion.state_->tables.model.words;
+  return words == nullptr ? std::map<std::string, std::string>() : words->header;
 }
 
 const std::vector<SavedInput>& ConversionAccess::saved(const Conversion& conversion) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "reshardfs/error.h"
 
 #include "base/deferred_files.h"
+#include "base/engine.h"
 #include "conversion/conversion_tables.h"
 #include "plan/target/target_table.h"
 #include "view/files/safetensors_file.h"
@@ -123,6 +125,8 @@ struct ConversionAccess {
   static const std::vector<Input>& inputs(const Conversion& conversion);
   /// And those that views alone have read: companions of the model.
   static const std::vector<Input>& companions(const Conversion& conversion);
+  /// The texts in the headers of the source's files, by key.
+  RESHARDFS_ENGINE static std::map<std::string, std::string> metadata(const Conversion& conversion);
   /// The small ones among all of them, with their bytes.
   static const std::vector<SavedInput>& saved(const Conversion& conversion);
   /// Conversion::open(), with files as another opening has saved them. Others must not have

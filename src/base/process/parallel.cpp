@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/process/fault_report.h"
+#include "base/process/interrupted.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"
 
@@ -72,6 +73,9 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& wor
     for (std::size_t i = next++; i < count; i = next++) {
       try {
         work(i);
+      } catch (const Interrupted&) {
+        failure.note(i);
+        next = count;
       } catch (...) {
         failure.note(i);
       }

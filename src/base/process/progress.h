@@ -6,6 +6,9 @@
 #include <mutex>
 #include <string>
 
+#include "base/engine.h"
+#include "base/process/interrupted.h"
+
 namespace reshardfs {
 
 /// The progress of long work, to be shown while it runs. Every member may be used from any thread.
@@ -19,9 +22,13 @@ class Progress {
     std::uint64_t files = 0;
     std::uint64_t total_files = 0;
   };
-  Values values() const;
+  RESHARDFS_ENGINE Values values() const;
 
-  void add_bytes(std::uint64_t bytes) noexcept { bytes_ += bytes; }
+  /// @throws Interrupted after stop().
+  void add_bytes(std::uint64_t bytes) {
+    bytes_ += bytes;
+    if (stopped_) throw Interrupted();
+  }
   void add_file() noexcept { ++files_; }
   void set_current(const std::string& name);
 
@@ -33,7 +40,12 @@ class Progress {
   void expect_fewer_bytes(std::uint64_t bytes) noexcept { total_bytes_ -= bytes; }
   void expect_no_more() noexcept { total_bytes_ = bytes_.load(); }
 
+  /// Ends the work where it has come to.
+  void stop() noexcept { stopped_ = true; }
+  const std::atomic<bool>& stopped() const noexcept { return stopped_; }
+
  private:
+  std::atomic<bool> stopped_{false};
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> total_bytes_{0};
   std::atomic<std::uint64_t> files_{0};

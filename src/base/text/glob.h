@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/engine.h"
+
 namespace reshardfs {
 
 /// Whether the whole of `text` matches a pattern, in any locale. Both are UTF-8; each byte that is
@@ -27,7 +29,7 @@ using NameGlobs = std::vector<std::string>;
 std::string glob_of(std::string_view text);
 
 /// Whether `name` matches any of the globs.
-bool matches_any(const NameGlobs& globs, const std::string& name);
+RESHARDFS_ENGINE bool matches_any(const NameGlobs& globs, const std::string& name);
 
 /// The `--include`/`--exclude` rule: taken if it matches an include pattern (or there is none) and
 /// no exclude pattern. With weights_only, what training keeps beside the weights is left out, too.

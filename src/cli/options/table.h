@@ -21,7 +21,7 @@ const Command& program_command();
 RESHARDFS_ENGINE const Command& python_command();
 
 /// nullptr: there is none.
-const Command* find_command(std::string_view name);
+RESHARDFS_ENGINE const Command* find_command(std::string_view name);
 /// The last words of the commands below one: of "strategy", "show", "merge" and so on. Of the
 /// program, where the name is empty, all first words.
 std::vector<std::string> commands_below(std::string_view name);

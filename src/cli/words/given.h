@@ -21,7 +21,7 @@ struct GivenOption {
 };
 
 /// As a user would type it, by its long name: one word, or two.
-std::vector<std::string> typed_words(const GivenOption& use);
+RESHARDFS_ENGINE std::vector<std::string> typed_words(const GivenOption& use);
 
 /// Commands ask for values by the option's long name. A name that the command does not have is a
 /// fault of the program: Error kInternal.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -158,6 +159,21 @@ spdlog::sink_ptr system_log_sink(LogFormat format) {
   return with_journal(format, "%v", std::move(sink));
 }
 
+/// A fork must not copy a lock that is held.
+class ListenerSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit ListenerSink(LogListener listener) : listener_(listener) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    listener_(message.level >= spdlog::level::warn,
+              std::string(message.payload.data(), message.payload.size()));
+  }
+  void flush_() override {}
+
+  const LogListener listener_;
+};
+
 /// @throws Error kIo
 spdlog::sink_ptr file_sink(const std::string& file, LogFormat format) {
   try {
@@ -208,6 +224,13 @@ void LogSettings::reload() const noexcept {
     log_error(LogEvent::kLogNotReopened,
               "the log could not be reopened, and continues unchanged: {}", error.what());
   }
+}
+
+void set_log_listener(LogListener listener) {
+  auto logger =
+      std::make_shared<spdlog::logger>("reshardfs", std::make_shared<ListenerSink>(listener));
+  logger->set_level(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 void set_log_level_source(std::function<std::string()> source) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "base/engine.h"
 #include "base/process/log_event.h"
 
 namespace reshardfs {
@@ -33,6 +34,11 @@ struct LogSettings {
   /// failure is logged and changes nothing. Threads may log at the same time.
   void reload() const noexcept;
 };
+
+/// Called by any thread. Must not throw.
+using LogListener = void (*)(bool is_warning, const std::string& line);
+/// For a process with a log of its own: warnings, errors and notes go there from now on.
+RESHARDFS_ENGINE void set_log_listener(LogListener listener);
 
 /// Where reload() asks for the level: a function that gives a --log-level, or nothing for the
 /// default, and may throw Error. To be set before threads are started.

@@ -5,12 +5,16 @@
 
 namespace reshardfs {
 
-void write_json(const std::function<void(JsonWriter&)>& write_members) {
+std::string json_text(const std::function<void(JsonWriter&)>& write_members) {
   JsonWriter json({.after_key = ": ", .indent = 2, .text = JsonText::kAsciiReplaced});
   json.open_object();
   write_members(json);
   json.close_object();
-  std::cout << json.take() << '\n';
+  return json.take();
+}
+
+void write_json(const std::function<void(JsonWriter&)>& write_members) {
+  std::cout << json_text(write_members) << '\n';
 }
 
 void write_completeness(JsonWriter& json, const Completeness& completeness) {

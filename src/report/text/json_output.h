@@ -2,14 +2,17 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/json/json_writer.h"
 #include "checkpoint/completeness.h"
 
 namespace reshardfs {
 
-/// Prints an object, as --json does: ASCII alone, as names from files may be no UTF-8 or turn a
+/// An object, as --json prints it: ASCII alone, as names from files may be no UTF-8 or turn a
 /// terminal's text.
+std::string json_text(const std::function<void(JsonWriter&)>& write_members);
+/// Prints it.
 void write_json(const std::function<void(JsonWriter&)>& write_members);
 
 /// The "completeness" of `verify --json` and `inspect --json`, as a member.

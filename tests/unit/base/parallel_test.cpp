@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/process/fault_report.h"
+#include "base/process/interrupted.h"
 #include "support/no_threads.h"
 
 namespace reshardfs {
@@ -35,6 +36,19 @@ TEST(ParallelFor, ThrowsTheFailureOfTheLowestIndex) {
       EXPECT_STREQ(error.what(), "7");
     }
   }
+}
+
+TEST(ParallelFor, BeginsNoCallAfterAnInterrupted) {
+  std::atomic<std::size_t> calls{0};
+  EXPECT_THROW(parallel_for(
+                   1000,
+                   [&](std::size_t i) {
+                     ++calls;
+                     if (i == 0) throw Interrupted();
+                   },
+                   1),
+               Interrupted);
+  EXPECT_EQ(calls, 1U);
 }
 
 std::string& reported() {

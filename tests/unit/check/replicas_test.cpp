@@ -84,6 +84,15 @@ TEST(Replicas, BlamesTheOneThatDiffersFromAllOthers) {
   }
 }
 
+TEST(Replicas, EndsWhenItIsStopped) {
+  const std::string content = counting_bytes(kBytes);
+  Progress progress;
+  progress.stop();
+  EXPECT_THROW(compare({{0, content}, {1, content}}, progress), Interrupted);
+  EXPECT_GT(progress.values().bytes, 0U);
+  EXPECT_LT(progress.values().bytes, 2 * kBytes);
+}
+
 TEST(Replicas, GoesOnWithoutACopyThatCannotBeRead) {
   const std::string content = counting_bytes(kBytes);
   std::vector<RankFile> files;

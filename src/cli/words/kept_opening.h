@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a source was opened, for another process that is to open the same again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+
+#include "base/engine.h"
+#include "cli/words/given_values.h"
+
+namespace reshardfs {
+
+struct KeptOpening {
+  std::string source;
+  std::vector<OptionValue> values;
+  std::string identity;  ///< of all files that were read, as JSON
+};
+
+/// Paths in it are absolute, and it names the step and the run that were taken.
+/// @throws Error kUsage if the source or an option is a URL with a secret.
+RESHARDFS_ENGINE KeptOpening kept_opening(const Given& given, const ConversionOptions& options,
+                                          const Conversion& conversion);
+
+/// @param identity of a kept opening.
+/// @throws Error kChanged if a file has another version than that.
+RESHARDFS_ENGINE void require_same_files(const std::string& identity,
+                                         const ConversionOptions& options,
+                                         const Conversion& conversion);
+
+}  // namespace reshardfs
