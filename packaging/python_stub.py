@@ -15,22 +15,21 @@ import program_help
 
 # About a program of its own, not about what it does.
 ABOUT_PROGRAM = {"help", "verbose", "quiet"}
+# About the log of a program, or what it prints.
+PRINTING = {"json", "list", "tree", "depth", "why", "svg", "param", "log-level", "log-file", "log-format"}
+PROGRESS = "progress: Callable[[Progress], object] | None = None"
 # Function: the command with its options, those that it does not have, and the stub without options.
 FUNCTIONS = {
-    "open": ("cat", {"param", "npy", "config", "log-level", "log-file", "log-format"},
-             "def open(source: _Path, *{options}) -> Checkpoint: ..."),
+    "open": ("cat", {*PRINTING, "npy", "config"}, "def open(source: _Path, *{options}) -> Checkpoint: ..."),
     "mount": ("mount", {"foreground", "check-only"},
               "def mount(source: _Path, mountpoint: _Path | None = None, *{options}) "
               "-> contextlib.AbstractContextManager[str]: ..."),
-    "inspect": ("inspect", {"json", "list", "tree", "depth", "why"},
-                "def inspect(path: _Path, *{options}) -> dict[str, Any]: ..."),
-    "plan": ("plan", {"json", "svg", "param", "force"},
-             "def plan(source: _Path, *{options}) -> dict[str, Any]: ..."),
-    "verify": ("verify", {"json"}, "def verify(source: _Path, *{options}) -> dict[str, Any]: ..."),
-    "diff": ("diff", {"json"}, "def diff(a: _Path, b: _Path, *{options}) -> dict[str, Any]: ..."),
-    "export": ("export", set(),
-               "def export(source: _Path, outdir: _Path, *, "
-               "progress: Callable[[Mapping[str, Any]], None] | None = None{options}) -> None: ..."),
+    "inspect": ("inspect", PRINTING, f"def inspect(path: _Path, *, {PROGRESS}{{options}}) -> Inspection: ..."),
+    "plan": ("plan", {*PRINTING, "force"}, "def plan(source: _Path, *{options}) -> Plan: ..."),
+    "verify": ("verify", PRINTING, f"def verify(source: _Path, *, {PROGRESS}{{options}}) -> Verification: ..."),
+    "diff": ("diff", PRINTING, f"def diff(a: _Path, b: _Path, *, {PROGRESS}{{options}}) -> Difference: ..."),
+    "export": ("export", PRINTING,
+               f"def export(source: _Path, outdir: _Path, *, {PROGRESS}{{options}}) -> Exported: ..."),
 }
 # What stands for a number in --help, and options that it tells nothing of.
 NUMBERS = {"N", "BYTES", "SECONDS", "SIZE", "INT", "UINT", "FLOAT", "MODE", "NODES", "USER", "GROUP", "NUM", "NUMBER",
@@ -39,9 +38,17 @@ HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Written by packaging/python_stub.py.
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Literal
 
+from ._answers import (
+    Difference as Difference,
+    Exported as Exported,
+    Inspection as Inspection,
+    Plan as Plan,
+    Progress as Progress,
+    Verification as Verification,
+)
 from ._checkpoint import Checkpoint as Checkpoint
 from ._errors import (
     CannotShare as CannotShare,

@@ -14,38 +14,44 @@
 #include "base/process/failure_log.h"
 #include "base/process/fault_report.h"
 #include "base/process/process_state.h"
+#include "daemon/process/log.h"
 
 namespace reshardfs::python {
 namespace {
+
+struct Line {
+  bool is_warning;
+  std::string text;
+};
 
 /// Lines that wait for somebody who has the GIL: those who report them must not wait for it.
 class Faults {
  public:
   void add(const FailureLog::Failure& fault) noexcept { log_.add(fault); }
 
-  std::vector<std::string> take() {
+  std::vector<Line> take() {
     if (!any_) return {};
     const std::lock_guard lock(mutex_);
     any_ = false;
     return std::exchange(lines_, {});
   }
 
- private:
-  void keep(const std::string& line) noexcept {
+  void keep(bool is_warning, const std::string& line) noexcept {
     constexpr std::size_t kMostLines = 1000;
     const std::lock_guard lock(mutex_);
     try {
-      if (lines_.size() < kMostLines) lines_.push_back(line);
+      if (lines_.size() < kMostLines) lines_.push_back({is_warning, line});
       any_ = true;
     } catch (const std::bad_alloc&) {
       // Nor is there memory to tell of it.
     }
   }
 
+ private:
   std::atomic<bool> any_{false};
   std::mutex mutex_;  // guards lines_
-  std::vector<std::string> lines_;
-  FailureLog log_{[this](const std::string& line) { keep(line); }};
+  std::vector<Line> lines_;
+  FailureLog log_{[this](const std::string& line) { keep(true, line); }};
 };
 
 ProcessState<Faults> faults("Python's faults", make_new<Faults>);
@@ -60,13 +66,25 @@ void collect_faults() {
       // Nor is there memory to tell of it.
     }
   });
+  set_log_listener([](bool is_warning, const std::string& line) {
+    try {
+      faults.get().keep(is_warning, line);
+    } catch (const std::bad_alloc&) {
+      // As above.
+    }
+  });
 }
 
 void log_faults() {
   Faults* const found = faults.made();
   if (found == nullptr) return;
-  for (const std::string& line : found->take()) {
-    pybind11::module_::import("logging").attr("getLogger")("reshardfs").attr("warning")("%s", line);
+  const std::vector<Line> lines = found->take();
+  if (lines.empty()) return;
+  const auto logger = pybind11::module_::import("logging").attr("getLogger")("reshardfs");
+  for (const auto& [is_warning, text] : lines) {
+    logger.attr(is_warning ? "warning" : "info")(
+        "%s", pybind11::reinterpret_steal<pybind11::str>(PyUnicode_DecodeUTF8(
+                  text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
   }
 }
 

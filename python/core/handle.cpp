@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/handle.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/text/glob.h"
 #include "cli/shown_file.h"
-#include "core/opening.h"
+#include "view/view.h"
 
 namespace reshardfs::python {
+namespace {
+
+std::vector<Rank> shown_ranks(const ConversionOptions& options, const Conversion& conversion) {
+  std::vector<Rank> ranks = options.ranks;
+  const RankRange all(Rank(), conversion.rank_count());
+  if (ranks.empty()) return {all.begin(), all.end()};
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace
 
 void Access::require() const {
   if (closed_) throw Error(ErrorKind::kUsage, "the checkpoint is closed");
@@ -31,13 +45,32 @@ std::function<void(std::uint64_t, std::span<std::byte>)> FileHandle::reader() co
   };
 }
 
-std::shared_ptr<CheckpointHandle> CheckpointHandle::open(const std::vector<std::string>& words) {
-  OpenedSource opened = open_source(words);
-  return std::make_shared<CheckpointHandle>(std::move(opened.conversion), std::move(opened.ranks));
+std::vector<std::string> TensorSetHandle::names(const std::vector<std::string>& globs) const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < set_->size(); ++i) {
+    std::string name = set_->info(i).name;
+    if (matches_any(globs, name)) names.push_back(std::move(name));
+  }
+  return names;
 }
 
-CheckpointHandle::CheckpointHandle(Conversion conversion, std::vector<Rank> ranks)
-    : conversion_(kept_here(std::move(conversion))), ranks_(std::move(ranks)) {}
+CheckpointHandle::CheckpointHandle(const KeptOpening& opening)
+    : CheckpointHandle(open_source(opening)) {}
+
+CheckpointHandle::CheckpointHandle(OpenedSource opened)
+    : conversion_(kept_here(std::move(opened.conversion))),
+      given_(std::move(opened.given)),
+      options_(std::move(opened.options)),
+      facts_{shown_ranks(options_, *conversion_),
+             conversion_->rank_count(),
+             conversion_->warnings(),
+             conversion_->notes(),
+             conversion_->step(),
+             conversion_->steps()} {}
+
+KeptOpening CheckpointHandle::kept() const {
+  return kept_opening(given_, options_, *get());
+}
 
 void CheckpointHandle::close() {
   access_->close();
@@ -67,6 +100,10 @@ TensorSetHandle CheckpointHandle::tensors(std::int64_t rank) const {
 
 TensorSetHandle CheckpointHandle::whole_tensors() const {
   return {access_, get()->whole_tensors()};
+}
+
+std::map<std::string, std::string> CheckpointHandle::metadata() const {
+  return ConversionAccess::metadata(*get());
 }
 
 FileHandle CheckpointHandle::file(const std::string& path) const {

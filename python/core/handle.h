@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -15,6 +16,7 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/tensor.h"
 
+#include "core/opening.h"
 #include "core/process.h"
 
 namespace reshardfs::python {
@@ -67,6 +69,8 @@ class TensorSetHandle {
     return *set_;
   }
   const TensorSet& facts() const noexcept { return *set_; }
+  /// Those that match any of the globs, in the set's order.
+  std::vector<std::string> names(const std::vector<std::string>& globs) const;
   TensorHandle at(const std::string& name) const { return {access_, get().at(name)}; }
 
  private:
@@ -88,12 +92,21 @@ class FileHandle {
   std::shared_ptr<const std::shared_ptr<const VirtualFile>> file_;
 };
 
+/// What is known of a checkpoint once it is closed, too.
+struct CheckpointFacts {
+  std::vector<Rank> ranks;  ///< those that are shown, ascending
+  std::int64_t rank_count = 0;
+  std::vector<std::string> warnings;
+  std::vector<std::string> notes;
+  std::string step;
+  std::vector<std::string> steps;
+};
+
 class CheckpointHandle {
  public:
   /// Blocks on source I/O; needs no GIL.
   /// @throws Error as open_source().
-  static std::shared_ptr<CheckpointHandle> open(const std::vector<std::string>& words);
-  CheckpointHandle(Conversion conversion, std::vector<Rank> ranks);
+  explicit CheckpointHandle(const KeptOpening& opening);
 
   /// Tensors and files that are in use keep the sources open, but cannot be read any more.
   void close();
@@ -101,20 +114,29 @@ class CheckpointHandle {
 
   /// @throws Error kUsage as Access::require().
   std::shared_ptr<const Conversion> get() const;
-  const std::vector<Rank>& ranks() const noexcept { return ranks_; }
+  const CheckpointFacts& facts() const noexcept { return facts_; }
 
+  /// To open it again elsewhere.
+  /// @throws Error kUsage as kept_opening().
+  KeptOpening kept() const;
   /// Those that are listed, with their sizes.
   std::vector<std::pair<std::string, std::uint64_t>> files() const;
   TensorSetHandle tensors(std::int64_t rank) const;
   TensorSetHandle whole_tensors() const;
+  /// The texts in the headers of the source's files.
+  std::map<std::string, std::string> metadata() const;
   /// @throws Error kMissing if there is no such file.
   FileHandle file(const std::string& path) const;
 
  private:
+  explicit CheckpointHandle(OpenedSource opened);
+
   std::shared_ptr<Access> access_ = std::make_shared<Access>();
   mutable std::mutex mutex_;  // guards conversion_
   std::shared_ptr<const Conversion> conversion_;
-  std::vector<Rank> ranks_;
+  const Given given_;
+  const ConversionOptions options_;
+  const CheckpointFacts facts_;
 };
 
 }  // namespace reshardfs::python

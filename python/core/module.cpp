@@ -21,6 +21,7 @@
 #include "base/version.h"
 #include "cli/messages.h"
 #include "conversion/installed_maps.h"
+#include "core/calling.h"
 #include "core/dlpack.h"
 #include "core/faults.h"
 #include "core/handle.h"
@@ -183,6 +184,16 @@ std::string tree_of(const TensorSetHandle& set, std::size_t columns, std::size_t
 
 using HandlePtr = std::shared_ptr<CheckpointHandle>;
 
+/// What open() takes. Paths may be no UTF-8.
+py::tuple plain(const KeptOpening& kept) {
+  py::tuple values(kept.values.size());
+  for (std::size_t i = 0; i < kept.values.size(); ++i) {
+    const OptionValue& value = kept.values[i];
+    values[i] = py::make_tuple(value.name, py::make_tuple(py::bytes(value.texts->front())), false);
+  }
+  return py::make_tuple(py::bytes(kept.source), values, py::bytes(kept.identity));
+}
+
 /// Calls a member function that may take long, so that Ctrl-C ends it.
 template <typename Result, typename... Arguments>
 auto interruptibly(Result (CheckpointHandle::*function)(Arguments...) const) {
@@ -227,6 +238,7 @@ void add_tensors(py::module_& module) {
       .def("has", [](const TensorSetHandle& set,
                      const std::string& name) { return set.facts().find(name).has_value(); })
       .def("at", &TensorSetHandle::at)
+      .def("names", &TensorSetHandle::names)
       .def("name", [](const TensorSetHandle& set,
                       std::size_t index) { return set.facts().info(index).name; })
       .def("info",
@@ -250,26 +262,25 @@ void add_checkpoint(py::module_& module) {
       .def_property_readonly("ranks",
                              [](const Handle& checkpoint) {
                                std::vector<std::int64_t> numbers;
-                               for (const Rank rank : checkpoint.ranks()) {
+                               for (const Rank rank : checkpoint.facts().ranks) {
                                  numbers.push_back(rank.number());
                                }
                                return numbers;
                              })
-      .def_property_readonly("rank_count", [](const Handle& c) { return c.get()->rank_count(); })
-      .def_property_readonly("warnings", [](const Handle& c) { return c.get()->warnings(); })
-      .def_property_readonly("notes", [](const Handle& c) { return c.get()->notes(); })
-      .def_property_readonly("step", [](const Handle& c) { return c.get()->step(); })
-      .def_property_readonly("steps", [](const Handle& c) { return c.get()->steps(); })
+      .def_property_readonly("rank_count", [](const Handle& c) { return c.facts().rank_count; })
+      .def_property_readonly("warnings", [](const Handle& c) { return c.facts().warnings; })
+      .def_property_readonly("notes", [](const Handle& c) { return c.facts().notes; })
+      .def_property_readonly("step", [](const Handle& c) { return c.facts().step; })
+      .def_property_readonly("steps", [](const Handle& c) { return c.facts().steps; })
       .def_property_readonly("closed", &Handle::is_closed)
       .def("files", interruptibly(&Handle::files))
       .def("tensors", interruptibly(&Handle::tensors))
       .def("whole_tensors", interruptibly(&Handle::whole_tensors))
+      .def("metadata", &Handle::metadata)
       .def("file", interruptibly(&Handle::file))
       .def("draw_parameter", &drawn)
+      .def("kept", [](const Handle& c) { return plain(c.kept()); })
       .def("close", &Handle::close, py::call_guard<py::gil_scoped_release>());
-  module.def("open", [](const std::vector<std::string>& words) {
-    return call_interruptibly<HandlePtr>([words] { return Handle::open(words); });
-  });
 }
 
 /// Also called from Python: a further interpreter gets a copy of what the first one has imported.
@@ -296,6 +307,9 @@ void fill(py::module_& module) {
   add_memory(module);
   add_tensors(module);
   add_checkpoint(module);
+  module.def("open", &open_checkpoint);
+  module.def("run", &run_command);
+  module.def("words", &command_words);
 }
 
 }  // namespace

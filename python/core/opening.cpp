@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/opening.h"
 
-#include <algorithm>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -13,7 +13,7 @@
 #include "cli/options/table.h"
 #include "cli/words/check_given.h"
 #include "cli/words/conversion_words.h"
-#include "cli/words/read_words.h"
+#include "cli/words/given_values.h"
 
 namespace reshardfs::python {
 namespace {
@@ -37,24 +37,16 @@ Conversion open_or_propose(const ConversionOptions& options, const Given& given)
   }
 }
 
-std::vector<Rank> shown_ranks(std::vector<Rank> ranks, const Conversion& conversion) {
-  const RankRange all(Rank(), conversion.rank_count());
-  if (ranks.empty()) return {all.begin(), all.end()};
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
 }  // namespace
 
-OpenedSource open_source(const std::vector<std::string>& words) {
+OpenedSource open_source(const KeptOpening& opening) {
   const std::lock_guard lock(one_at_a_time.get());
-  const Given given = read_words_of(python_command(), words);
+  const Given given = given_values(python_command(), {opening.source}, opening.values);
   check_given(given);
-  const ConversionOptions options = conversion_options(given);
+  ConversionOptions options = conversion_options(given);
   Conversion conversion = open_or_propose(options, given);
-  std::vector<Rank> ranks = shown_ranks(options.ranks, conversion);
-  return {std::move(conversion), std::move(ranks)};
+  if (!opening.identity.empty()) require_same_files(opening.identity, options, conversion);
+  return {given, std::move(options), std::move(conversion)};
 }
 
 }  // namespace reshardfs::python

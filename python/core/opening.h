@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "reshardfs/conversion.h"
+
+#include "cli/words/kept_opening.h"
 
 namespace reshardfs::python {
 
 struct OpenedSource {
+  Given given;
+  ConversionOptions options;
   Conversion conversion;
-  std::vector<Rank> ranks;  ///< those that are shown, ascending
 };
 
 /// Opens what `reshardfs mount` would show.
-/// @param words of its command line: the source, and options about the source and its target.
+/// @param opening where it has an identity, the files must be the same as then.
 /// @throws Error with the command's words.
-OpenedSource open_source(const std::vector<std::string>& words);
+OpenedSource open_source(const KeptOpening& opening);
 
 }  // namespace reshardfs::python

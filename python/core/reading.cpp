@@ -24,6 +24,10 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20U;
 /// How often signals are looked for.
 constexpr auto kInterval = 20ms;
+/// How often progress is told.
+constexpr auto kLooking = 100ms;
+/// For an export, whose threads end behind their blocks.
+constexpr auto kGrace = 5s;
 
 /// Work that several threads do together: each calls run().
 class Job {
@@ -134,21 +138,49 @@ class CallJob final : public Job {
   std::function<void()> work_;
 };
 
-void finish(const std::shared_ptr<Job>& job) {
-  while (true) {
-    bool over = false;
-    {
-      const pybind11::gil_scoped_release release;
-      over = job->wait_for(kInterval);
-    }
-    log_faults();
-    if (over) break;
-    if (PyErr_CheckSignals() != 0) {
-      job->stop();
-      throw pybind11::error_already_set();
-    }
+/// Lets Python run meanwhile. @return whether it is over.
+bool wait_a_moment(const std::shared_ptr<Job>& job) {
+  bool over = false;
+  {
+    const pybind11::gil_scoped_release release;
+    over = job->wait_for(kInterval);
   }
-  job->rethrow();
+  log_faults();
+  return over;
+}
+
+/// @throws pybind11::error_already_set
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+}
+
+/// Work that ends cleanly may leave less behind.
+void wait_for_end(const std::shared_ptr<Job>& job) {
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  while (std::chrono::steady_clock::now() < deadline && !wait_a_moment(job)) check_signals();
+}
+
+void finish(const std::shared_ptr<Job>& job, const Company& company = {}) {
+  auto looked = std::chrono::steady_clock::now();
+  try {
+    while (!wait_a_moment(job)) {
+      check_signals();
+      const auto now = std::chrono::steady_clock::now();
+      if (!company.look || now - looked < kLooking) continue;
+      company.look();
+      looked = now;
+    }
+    job->rethrow();
+    // Where it has come to in the end.
+    if (company.look) company.look();
+  } catch (const pybind11::error_already_set&) {
+    job->stop();
+    if (company.stop) {
+      company.stop();
+      wait_for_end(job);
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -165,6 +197,12 @@ void run_interruptibly(std::function<void()> work) {
   const auto job = std::make_shared<CallJob>(std::move(work));
   Job::start(job, 1);
   finish(job);
+}
+
+void run_in_company(std::function<void()> work, const Company& company) {
+  const auto job = std::make_shared<CallJob>(std::move(work));
+  Job::start(job, 1);
+  finish(job, company);
 }
 
 }  // namespace reshardfs::python

@@ -31,6 +31,16 @@ void read_parts(std::vector<ReadRequest> parts, std::size_t threads = 0);
 /// Runs `work` in the same way.
 void run_interruptibly(std::function<void()> work);
 
+/// What is done with the GIL while work runs.
+struct Company {
+  std::function<void()> look{};  ///< several times a second; what it raises ends the work
+  std::function<void()> stop{};  ///< makes the work end soon
+};
+
+/// The same for work that can be stopped. If a handler of a signal or `look` raises, waits a few
+/// seconds for the work to end, or until the next Ctrl-C; then leaves it to itself.
+void run_in_company(std::function<void()> work, const Company& company);
+
 /// The same, with a result.
 template <typename Result>
 Result call_interruptibly(std::function<Result()> work) {

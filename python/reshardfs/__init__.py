@@ -8,16 +8,17 @@
 
 The options of all functions are those of the command of the same name (open() takes those of `mount`
 about the source and the target), with '_' for '-': see `reshardfs mount --help`, or help(reshardfs.open).
-What the command refuses raises Error with the same words, save that options are keyword arguments there. What it would warn of while it reads, such as a replica that was
-read in place of a file that fails, goes to the logger "reshardfs".
+What the command refuses raises Error with the same words, save that options are keyword arguments there. What it
+would warn of goes to the logger "reshardfs".
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 try:
@@ -31,16 +32,20 @@ except ImportError:
 _core.require_main_interpreter()
 
 from . import _command  # noqa: E402
+from ._answers import Difference, Exported, Inspection, Plan, Progress, Verification, progress_of  # noqa: E402
 from ._checkpoint import Checkpoint, open_checkpoint  # noqa: E402
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue  # noqa: E402
 from ._signatures import with_options  # noqa: E402
 from ._tensor import State, Tensor  # noqa: E402
+from ._values import checked, values_of  # noqa: E402
 
-__all__ = ["CannotShare", "Checkpoint", "Error", "State", "Tensor", "UnknownName", "WrongIndex", "WrongType",
-           "WrongValue", "diff", "export", "inspect", "mount", "open", "plan", "verify"]
+__all__ = ["CannotShare", "Checkpoint", "Difference", "Error", "Exported", "Inspection", "Plan", "Progress", "State",
+           "Tensor", "UnknownName", "Verification", "WrongIndex", "WrongType", "WrongValue", "diff", "export",
+           "inspect", "mount", "open", "plan", "verify"]
 __version__: str = _core.version
 # As they are called, not where they are.
-for _public in (CannotShare, Checkpoint, Error, State, Tensor, UnknownName, WrongIndex, WrongType, WrongValue):
+for _public in (CannotShare, Checkpoint, Difference, Error, Exported, Inspection, Plan, Progress, State, Tensor,
+                UnknownName, Verification, WrongIndex, WrongType, WrongValue):
     _public.__module__ = __name__
 # Model maps are beside the command.
 with contextlib.suppress(Error):
@@ -71,9 +76,9 @@ def mount(source: str | os.PathLike[str], mountpoint: str | os.PathLike[str] | N
             path = stack.enter_context(tempfile.TemporaryDirectory(prefix="reshardfs-"))
         else:
             path = os.fspath(mountpoint)
-        words = _command.words_of(options)
+        words = _core.words("mount", [checked(os.fspath(source)), checked(path)], values_of(options))
         try:
-            _command.run(["mount", *words, "--", os.fspath(source), path])
+            _command.run(words)
         except KeyboardInterrupt:
             with contextlib.suppress(Error):
                 _command.run(["umount", "--if-mounted", "--", path])
@@ -82,43 +87,57 @@ def mount(source: str | os.PathLike[str], mountpoint: str | os.PathLike[str] | N
         yield path
 
 
-def inspect(path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
-    """What a checkpoint is and has: what `reshardfs inspect --json` prints. Reads none of its data, save with
-    stats=True."""
-    return _command.run_json(["inspect", *_command.words_of(options), "--", os.fspath(path)], good=(0, 1))
+Listener = Callable[[Progress], object]
 
 
-def plan(source: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
-    """Who reads how much from whom: what `reshardfs plan --json` prints. With rank=3, of that rank."""
-    return _command.run_json(["plan", *_command.words_of(options), "--", os.fspath(source)])
+def _answer(command: str, arguments: Sequence[str | os.PathLike[str]], options: Mapping[str, Any],
+            progress: Listener | None) -> dict[str, Any]:
+    """Runs a command in this process. What `progress` raises ends it."""
+    if progress is not None and not callable(progress):
+        raise WrongType(f"progress is a function, not {type(progress).__name__}")
+    listen = None if progress is None else lambda *values: progress(progress_of(*values))
+    printed = _core.run(command, [checked(os.fspath(each)) for each in arguments], values_of(options), listen)
+    answer: dict[str, Any] = json.loads(printed)
+    return answer
 
 
-def verify(source: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
-    """Reads a whole checkpoint and checks it: what `reshardfs verify --json` prints. A damaged one is no
-    exception: see "good" and "problems" of the result."""
-    return _command.run_json(["verify", *_command.words_of(options), "--", os.fspath(source)], good=(0, 1))
+def inspect(path: str | os.PathLike[str], *, progress: Listener | None = None, **options: Any) -> Inspection:
+    """What a checkpoint is and has. Reads none of its data, save with stats=True.
+
+    progress: is called several times a second while data is read; what it raises ends the call."""
+    return Inspection.of(_answer("inspect", [path], options, progress))
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
-    """Compares two checkpoints by value: what `reshardfs diff --json` prints. A difference is no
-    exception: see "equal" of the result."""
-    return _command.run_json(["diff", *_command.words_of(options), "--", os.fspath(a),
-                              os.fspath(b)], good=(0, 1))
+def plan(source: str | os.PathLike[str], **options: Any) -> Plan:
+    """Who reads how much from whom. With rank=3, of that rank."""
+    return Plan.of(_answer("plan", [source], options, None))
 
 
-def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *,
-           progress: Callable[[Mapping[str, Any]], None] | None = None, **options: Any) -> None:
+def verify(source: str | os.PathLike[str], *, progress: Listener | None = None, **options: Any) -> Verification:
+    """Reads a whole checkpoint and checks it. A damaged one is no exception: see `good` and `problems` of the
+    result.
+
+    progress: as for inspect()."""
+    return Verification.of(_answer("verify", [source], options, progress))
+
+
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, progress: Listener | None = None,
+         **options: Any) -> Difference:
+    """Compares two checkpoints by value. A difference is no exception: see `equal` of the result.
+
+    progress: as for inspect()."""
+    return Difference.of(_answer("diff", [a, b], options, progress))
+
+
+def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *, progress: Listener | None = None,
+           **options: Any) -> Exported:
     """Writes the files of a mount to a directory or an object store, or the whole model to one `.safetensors` or
     `.ckpt` file, as `reshardfs export` does.
 
-    progress: is called several times a second with "phase", "bytes", "total_bytes", "files",
-    "total_files" and "file". What it raises ends the export, which a later one resumes.
+    progress: is called several times a second. What it raises ends the export, which a later one resumes, as
+    Ctrl-C does.
     """
-    if progress is not None and not callable(progress):
-        raise WrongType(f"progress is a function, not {type(progress).__name__}")
-    listen = progress or (lambda values: None)
-    _command.run(["export", *_command.words_of(options), "--", os.fspath(source), os.fspath(outdir)],
-                 listen)
+    return Exported.of(_answer("export", [source, outdir], options, progress))
 
 
 _functions: tuple[Callable[..., Any], ...] = (diff, export, inspect, mount, open, plan, verify)

@@ -2,9 +2,17 @@
 # Written by packaging/python_stub.py.
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Literal
 
+from ._answers import (
+    Difference as Difference,
+    Exported as Exported,
+    Inspection as Inspection,
+    Plan as Plan,
+    Progress as Progress,
+    Verification as Verification,
+)
 from ._checkpoint import Checkpoint as Checkpoint
 from ._errors import (
     CannotShare as CannotShare,
@@ -148,7 +156,7 @@ def mount(source: _Path, mountpoint: _Path | None = None, *,
     log_file: _Path | None = None,
     config: _Path | None = None) -> contextlib.AbstractContextManager[str]: ...
 
-def inspect(path: _Path, *,
+def inspect(path: _Path, *, progress: Callable[[Progress], object] | None = None,
     stats: bool | None = None,
     only_bad: bool | None = None,
     fail_on_nan: bool | None = None,
@@ -187,10 +195,7 @@ def inspect(path: _Path, *,
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    log_level: Literal["error", "warning", "info", "debug"] | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_file: _Path | None = None,
-    config: _Path | None = None) -> dict[str, Any]: ...
+    config: _Path | None = None) -> Inspection: ...
 
 def plan(source: _Path, *,
     rank: int | float | str | None = None,
@@ -249,12 +254,9 @@ def plan(source: _Path, *,
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    log_level: Literal["error", "warning", "info", "debug"] | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_file: _Path | None = None,
-    config: _Path | None = None) -> dict[str, Any]: ...
+    config: _Path | None = None) -> Plan: ...
 
-def verify(source: _Path, *,
+def verify(source: _Path, *, progress: Callable[[Progress], object] | None = None,
     against: _Path | None = None,
     jobs: int | float | str | None = None,
     src_strategy: _Path | None = None,
@@ -291,12 +293,9 @@ def verify(source: _Path, *,
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    log_level: Literal["error", "warning", "info", "debug"] | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_file: _Path | None = None,
-    config: _Path | None = None) -> dict[str, Any]: ...
+    config: _Path | None = None) -> Verification: ...
 
-def diff(a: _Path, b: _Path, *,
+def diff(a: _Path, b: _Path, *, progress: Callable[[Progress], object] | None = None,
     a_strategy: _Path | None = None,
     a_step: str | None = None,
     a_pattern: str | None = None,
@@ -355,12 +354,9 @@ def diff(a: _Path, b: _Path, *,
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    log_level: Literal["error", "warning", "info", "debug"] | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_file: _Path | None = None,
-    config: _Path | None = None) -> dict[str, Any]: ...
+    config: _Path | None = None) -> Difference: ...
 
-def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any]], None] | None = None,
+def export(source: _Path, outdir: _Path, *, progress: Callable[[Progress], object] | None = None,
     share: str | None = None,
     reflink: bool | None = None,
     checksum: bool | None = None,
@@ -419,7 +415,4 @@ def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    log_level: Literal["error", "warning", "info", "debug"] | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_file: _Path | None = None,
-    config: _Path | None = None) -> None: ...
+    config: _Path | None = None) -> Exported: ...

@@ -5,33 +5,34 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from . import _core
 from ._arguments import encoded, integer, name_text, path_text
-from ._command import checked, words_of
 from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
 from ._html import page_of_checkpoint
-from ._tensor import State
+from ._pickling import kept
+from ._tensor import State, whole_state
+from ._values import Value, checked, values_of
 
 
 class Checkpoint:
     """What `reshardfs mount` would show of a checkpoint, without a mount. See open().
 
     A context manager: at its end the checkpoint is closed. Any number of threads may use it. A process
-    that was forked must open it again; it can be pickled, which does the same.
+    that was forked must open it again; it can be pickled, which does the same, and fails if a file has changed.
     """
 
-    def __init__(self, words: list[str]) -> None:
-        self._words = words
-        # Paths may be no UTF-8.
-        self._core = _core.open([os.fsencode(word) for word in words])
+    def __init__(self, source: bytes, values: Sequence[Value], identity: bytes = b"") -> None:
+        self._source = source
+        self._core = _core.open(source, values, identity)
 
     @property
     def source(self) -> str:
         """As it was named."""
-        return self._words[-1]
+        return os.fsdecode(self._source)
 
     @property
     def ranks(self) -> list[int]:
@@ -65,14 +66,19 @@ class Checkpoint:
         number = integer(rank, "a rank")
         if not 0 <= number < self._core.rank_count:
             raise WrongIndex(f"there is no target rank {number}: the target has {self._core.rank_count}")
-        return State(self._core.tensors(number), f"rank {number}", self._core)
+        return State(self._core.tensors(number), number, self._core)
 
     @property
     def merged(self) -> State:
         """The tensors of the whole model, none of them read.
 
-        Raises Error if there is no such whole."""
-        return State(self._core.whole_tensors(), "the whole model", self._core)
+        Where there is no such whole, its use raises Error."""
+        return whole_state(self._core)
+
+    def metadata(self) -> dict[str, str]:
+        """What the headers of the source's safetensors files state beside the tensors (`__metadata__`), but for
+        what each save writes anew, such as the format. Empty where there is nothing of that."""
+        return self._core.metadata()
 
     def files(self) -> dict[str, int]:
         """The files of a mount, with their sizes in bytes."""
@@ -108,7 +114,7 @@ class Checkpoint:
         self.close()
 
     def __reduce__(self) -> Any:
-        return Checkpoint, (self._words,)
+        return Checkpoint, kept(self._core)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.ranks)} ranks"
@@ -122,5 +128,4 @@ def open_checkpoint(source: str | os.PathLike[str], **options: Any) -> Checkpoin
     path = os.fspath(source)
     if not isinstance(path, str):
         raise Error("the source is a path or a URL, as text")
-    # A name that begins with '-' is no option.
-    return Checkpoint([*words_of(options), "--", checked(path)])
+    return Checkpoint(checked(path), values_of(options))

@@ -23,6 +23,7 @@ class Device(Protocol):
 
     def memory(self, block: int) -> memoryview:
         """The host's memory of a block: writable bytes, as many as transfer() says."""
+        ...
 
     def copy(self, block: int, begin: int, name: str, offset: int, length: int) -> None:
         """Begins to copy bytes of a block to an offset of a tensor; may return before they are there."""

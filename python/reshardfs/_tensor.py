@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import html
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _core
-from ._arguments import encoded, integer, is_bool, name_list, thread_count
+from ._arguments import encoded, integer, is_bool, name_list, name_text, thread_count
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue
 from ._html import page_of_state, page_of_tensor
+from ._pickling import Kept, kept, opened
 from ._types import numpy_dtype
 
 if TYPE_CHECKING:
@@ -49,10 +51,11 @@ class Tensor:
     An index reads only the box that it selects: `w[10:20, :]`, `w[3]`, `w[..., ::2]`.
     """
 
-    __slots__ = ("_tensor", "_checkpoint")
+    __slots__ = ("_tensor", "_rank", "_checkpoint")
 
-    def __init__(self, tensor: _core.Tensor, checkpoint: _core.Checkpoint) -> None:
+    def __init__(self, tensor: _core.Tensor, rank: int | None, checkpoint: _core.Checkpoint) -> None:
         self._tensor = tensor
+        self._rank = rank
         self._checkpoint = checkpoint
 
     @property
@@ -176,6 +179,9 @@ class Tensor:
         self._tensor.read_into(buffer)
         return self.nbytes
 
+    def __reduce__(self) -> Any:
+        return _tensor_again, (kept(self._checkpoint), self._rank, self.name)
+
     def _repr_html_(self) -> str:
         return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes", self._checkpoint)
 
@@ -200,10 +206,14 @@ def _array(tensor: _core.Tensor) -> np.ndarray:
 class State(Mapping[str, Tensor]):
     """The tensors of a rank, or of the whole model, by name. Nothing is read until one is."""
 
-    def __init__(self, tensors: _core.TensorSet, title: str, checkpoint: _core.Checkpoint) -> None:
+    def __init__(self, tensors: _core.TensorSet, rank: int | None, checkpoint: _core.Checkpoint) -> None:
         self._tensors = tensors
-        self._title = title
+        self._rank = rank
         self._checkpoint = checkpoint
+
+    @property
+    def _title(self) -> str:
+        return "the whole model" if self._rank is None else f"rank {self._rank}"
 
     def __len__(self) -> int:
         return len(self._tensors)
@@ -222,11 +232,22 @@ class State(Mapping[str, Tensor]):
             raise UnknownName(f"the target has no parameter {name!r}"
                               + ("" if isinstance(name, str) else ": names are text"), "missing")
         try:
-            return Tensor(self._tensors.at(data), self._checkpoint)
+            return Tensor(self._tensors.at(data), self._rank, self._checkpoint)
         except Error as error:
             if error.kind != "missing" or name in self:
                 raise
             raise UnknownName(*error.args) from None
+
+    def keys(self, *globs: str) -> KeysView[str]:
+        """The names; with globs, those that match any of them, such as "model.layers.0.*": as `include` has them."""
+        if not globs:
+            return super().keys()
+        data = [found for found in map(encoded, map(name_text, globs)) if found is not None]
+        return dict.fromkeys(self._tensors.names(data)).keys()
+
+    def metadata(self) -> dict[str, str]:
+        """As Checkpoint.metadata()."""
+        return self._checkpoint.metadata()
 
     def __repr__(self) -> str:
         return f"<reshardfs.State of {self._title}: {len(self)} tensors, {self.nbytes} bytes>"
@@ -261,5 +282,56 @@ class State(Mapping[str, Tensor]):
         facts = map(self._tensors.info, range(len(self)))
         return [name for name, _, _, _, is_array in facts if is_array]
 
+    def __reduce__(self) -> Any:
+        return _state_again, (kept(self._checkpoint), self._rank)
+
     def _repr_html_(self) -> str:
         return page_of_state(self._title, self._tensors)
+
+
+class _NoTensors:
+    """In place of a set of tensors: says why there is none."""
+
+    def __init__(self, why: Error) -> None:
+        self._why = why
+
+    def __getattr__(self, _: str) -> Any:
+        raise type(self._why)(*self._why.args)
+
+    def __len__(self) -> int:
+        raise type(self._why)(*self._why.args)
+
+
+class NoState(State):
+    """Where there are no tensors to show: says so when it is used."""
+
+    def __init__(self, why: Error, checkpoint: _core.Checkpoint) -> None:
+        nothing: Any = _NoTensors(why)
+        super().__init__(nothing, None, checkpoint)
+        self._why = why
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"<reshardfs.State of {self._title}: {self._why}>"
+
+    def _repr_html_(self) -> str:
+        return html.escape(repr(self))
+
+
+def whole_state(checkpoint: _core.Checkpoint) -> State:
+    try:
+        return State(checkpoint.whole_tensors(), None, checkpoint)
+    except Error as error:
+        return NoState(error, checkpoint)
+
+
+def _state_again(how: Kept, rank: int | None) -> State:
+    checkpoint = opened(how)
+    return whole_state(checkpoint) if rank is None else State(checkpoint.tensors(rank), rank, checkpoint)
+
+
+def _tensor_again(how: Kept, rank: int | None, name: str) -> Tensor:
+    return _state_again(how, rank)[name]

@@ -66,7 +66,8 @@ class safe_open:  # noqa: N801: as safetensors has it
         return self.keys()
 
     def metadata(self) -> dict[str, str]:
-        return {"format": "pt" if self._framework == "torch" else "np"}
+        """What the source's headers state, with the format of this framework."""
+        return {**self._state.metadata(), "format": "pt" if self._framework == "torch" else "np"}
 
     def get_tensor(self, name: str) -> Any:
         lazy = self._state[name]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import threading
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import TypeVar
 from ckpt_format import Record
 from make_checkpoint import GeneratedSet, Parallel, make_set
 from mounted import parse_binary, scratch
+from web_server import Request
 
 import reshardfs
 
 T = TypeVar("T")
+WAIT_SECONDS = 60.0
 
 
 def run_unittests_without_mounts() -> None:
@@ -33,6 +36,21 @@ def class_context(case: type[unittest.TestCase], manager: contextlib.AbstractCon
     entered = manager.__enter__()
     case.addClassCleanup(manager.__exit__, None, None, None)
     return entered
+
+
+class Gate:
+    """A rule of a web server: while it is closed, requests wait, and are counted."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.waiting = threading.Semaphore(0)
+
+    def __call__(self, _: Request) -> bool:
+        if not self.open.is_set():
+            self.waiting.release()
+            self.open.wait(WAIT_SECONDS)
+        return False
 
 
 @contextlib.contextmanager

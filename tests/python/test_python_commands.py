@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that run the command: they give what it prints as JSON, and raise what it complains of."""
+"""Functions that do what commands do: they give what these print as JSON, and raise what they complain of."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Commands(unittest.TestCase):
         self.assertIn(reshardfs.__version__, run("--version").stdout)
 
     def test_without_the_command(self) -> None:
-        code = "import reshardfs\ntry: reshardfs.verify('x')\nexcept reshardfs.Error as e: print(e.kind, e)"
+        code = "import reshardfs\ntry: reshardfs.mount('x').__enter__()\nexcept reshardfs.Error as e: print(e.kind, e)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS,
                               check=False, env={**os.environ, "PATH": "/nowhere"})
         self.assertEqual(done.stdout, "missing there is no command 'reshardfs' on the PATH; install the package "
@@ -169,7 +169,8 @@ class Commands(unittest.TestCase):
             deaf.write_text(f"#!/bin/sh\ntrap '' INT TERM\necho $$ >{pid}.new\nmv {pid}.new {pid}\n"
                             "while :; do sleep 1; done\n")
             deaf.chmod(0o755)
-            code = "import reshardfs\ntry: reshardfs.verify('x')\nexcept KeyboardInterrupt: print('interrupted')"
+            code = ("from reshardfs import _command\ntry: _command.run(['x'])\n"
+                    "except KeyboardInterrupt: print('interrupted')")
             process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
                                        env={**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"})
             deadline = time.monotonic() + SECONDS

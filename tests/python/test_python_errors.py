@@ -190,12 +190,14 @@ class Errors(unittest.TestCase):
             checkpoint.close()
             checkpoint.close()
             self.assertTrue(checkpoint.closed)
-            for call in (lambda: checkpoint.rank(0), lambda: checkpoint.merged, lambda: checkpoint.files(),
-                         lambda: checkpoint.file("x"), lambda: checkpoint.warnings, lambda: tensor[0],
+            for call in (lambda: checkpoint.rank(0), lambda: len(checkpoint.merged), lambda: checkpoint.files(),
+                         lambda: checkpoint.file("x"), checkpoint.metadata, lambda: tensor[0],
                          tensor.numpy, state.read, file.read, lambda: state[tensor.name], tensor.__dlpack__,
                          lambda: tensor.read_into(bytearray(tensor.nbytes))):
                 self.assertEqual(str(self.raised(call)), "the checkpoint is closed")
+            self.assertIn("the checkpoint is closed", repr(checkpoint.merged))
             # What was known before still is.
+            self.assertEqual((checkpoint.warnings, checkpoint.step), ([], "3_100"))
             self.assertEqual((tensor.name in state, len(state) > 3, tensor.ndim > 0), (True, True, True))
             self.assertIn("closed", repr(checkpoint))
 

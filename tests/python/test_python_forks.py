@@ -21,6 +21,7 @@ from ckpt_format import Record, encode_checkpoint
 from fake_store import listing
 from faulty_source import FaultFs, faulty, run_unittests_with_faults
 from mounted import Settings, is_sanitized, scratch, wait_until
+from python_sets import Gate
 from web_server import Request, serving
 
 import reshardfs
@@ -28,21 +29,6 @@ import reshardfs
 SECONDS = 60
 CHILDREN = 8
 READERS = 6
-
-
-class Gate:
-    """A rule of a web server: while it is closed, requests wait, and are counted."""
-
-    def __init__(self) -> None:
-        self.open = threading.Event()
-        self.open.set()
-        self.waiting = threading.Semaphore(0)
-
-    def __call__(self, _: Request) -> bool:
-        if not self.open.is_set():
-            self.waiting.release()
-            self.open.wait(SECONDS)
-        return False
 
 
 def in_children(test: unittest.TestCase, work: Callable[[], object]) -> None:

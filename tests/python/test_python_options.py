@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import unittest
+from pathlib import Path
 
 import program_help
 import python_stub
@@ -13,7 +15,8 @@ from mounted import Settings, scratch
 from python_sets import ROOT, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
-from reshardfs._command import words_of
+from reshardfs import _core
+from reshardfs._values import values_of
 from reshardfs._words import in_python
 
 STUB = (ROOT / "python/reshardfs/__init__.pyi").read_text()
@@ -57,9 +60,31 @@ class Options(unittest.TestCase):
                 ("a--b and -- c", "a--b and -- c")):
             self.assertEqual(in_python(text), expected)
 
-    def test_lists_that_are_one_word(self) -> None:
-        self.assertEqual(words_of({"stage_layers": [3, 2], "ranks": range(2), "include": ["a", "b"]}),
-                         ["--stage-layers=3,2", "--ranks=0,1", "--include=a", "--include=b"])
+    def test_lists_are_as_the_table_has_them(self) -> None:
+        options = {"stage_layers": [3, 2], "ranks": range(2), "include": ["a", "b"], "crc": True, "params": False,
+                   "cache_size": 5, "src_strategy": Path("none"), "prefix": "-x", "config": "/c"}
+        self.assertEqual(_core.words("mount", [b"-s", b"m"], values_of(options)),
+                         [b"mount", b"--stage-layers", b"3,2", b"--ranks", b"0,1", b"--include", b"a", b"--include", b"b",
+                          b"--crc", b"--cache-size", b"5B", b"--src-strategy", os.fsencode(Path.cwd() / "none"),
+                          b"--prefix=-x", b"--config", b"/c", b"--", b"-s", b"m"])
+
+    def test_sizes_are_numbers_of_bytes(self) -> None:
+        with small_set() as made:
+            for size, files in ((float(1 << 20), 1), (100, 2)):
+                with reshardfs.open(made.source, **options_of(made), views="hub", shard_size=size) as shown:
+                    parts = [name for name in shown.files() if name.endswith(".safetensors")]
+                self.assertEqual(len(parts) > 1, files > 1, parts)
+            with self.assertRaisesRegex(reshardfs.Error, "means 5 bytes"):
+                reshardfs.open(made.source, **options_of(made), shard_size="5")
+
+    def test_paths_are_no_words(self) -> None:
+        with small_set() as made:
+            with self.assertRaisesRegex(reshardfs.Error, "no such file"):
+                reshardfs.open(made.source, src_strategy=Path("tp=4"), dst_strategy="tp=2")
+
+    def test_options_without_a_value(self) -> None:
+        with self.assertRaisesRegex(reshardfs.Error, "step= needs a value"):
+            reshardfs.open("/", step=True)
 
     def test_open_takes_each_of_its_options(self) -> None:
         """Whatever is wrong with the value, the option is not unknown."""

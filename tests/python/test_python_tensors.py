@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import pickle
 import random
 import unittest
-from collections.abc import Mapping
+from collections.abc import KeysView, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mounted import scratch
 from python_sets import arrays_only, check_tensors, class_context, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from reshardfs.safetensors import safe_open
 from web_server import serving
 
 # Source and target; each divides the model's dimensions.
@@ -264,6 +266,47 @@ class States(unittest.TestCase):
             self.assertIsNone(state.get("no.such"))
             self.assertEqual([tensor.name for tensor in state.values()], list(state))
             self.assertEqual(state.nbytes, sum(tensor.nbytes for tensor in state.values()))
+
+    def test_keys_by_globs(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            state = checkpoint.merged
+            self.assertEqual(list(state.keys()), list(state))
+            chosen = [name for name in state if name.startswith("model.layers.0.") or name == "lm_head.weight"]
+            keys = state.keys("model.layers.0.*", "lm_head.weight")
+            self.assertIsInstance(keys, KeysView)
+            self.assertEqual(list(keys), chosen)
+            self.assertEqual(keys & {"lm_head.weight"}, {"lm_head.weight"})
+            with opened(made, include=["model.layers.[!1].*"]) as included:
+                self.assertEqual(list(state.keys("model.layers.[!1].*")), list(included.merged))
+            self.assertEqual(list(state.keys("no.such", "\udc80\ud800")), [])
+            self.assertEqual(set(dict(state)), set(state))
+            with self.assertRaisesRegex(TypeError, "is text"):
+                state.keys(3)  # type: ignore[arg-type]
+
+    def test_metadata_of_headers(self) -> None:
+        with scratch() as directory:
+            words = {"format": "pt", "author": "α", "lm_head.weight": "tied"}
+            write_safetensors(directory / "model.safetensors", full_model(1), words)
+            with reshardfs.open(directory) as checkpoint:
+                own = {name: text for name, text in words.items() if name != "format"}
+                self.assertEqual((checkpoint.metadata(), checkpoint.merged.metadata()), (own, own))
+                self.assertEqual(safe_open(checkpoint).metadata(), {**own, "format": "np"})
+        with small_set() as made, opened(made) as checkpoint:
+            self.assertEqual(checkpoint.metadata(), {})
+
+    def test_no_whole_model(self) -> None:
+        with small_set() as made, opened(made, views="ranks") as checkpoint:
+            # Whoever looks at all attributes meets no error.
+            for value in (checkpoint, checkpoint.merged, checkpoint.rank(0), next(iter(checkpoint.rank(0).values()))):
+                self.assertTrue(dict(inspect.getmembers(value)))
+            self.assertIsInstance(checkpoint.merged, reshardfs.State)
+            why = "the whole model is not among views="
+            for shown in (repr(checkpoint.merged), checkpoint.merged._repr_html_()):
+                self.assertIn(why, shown)
+            for use in (lambda: checkpoint.merged["lm_head.weight"], lambda: len(checkpoint.merged),
+                        lambda: list(checkpoint.merged), checkpoint.merged.numpy, lambda: "x" in checkpoint.merged):
+                with self.assertRaisesRegex(reshardfs.Error, why):
+                    use()
 
     def test_texts_are_bytes(self) -> None:
         with small_set() as made, opened(made) as checkpoint:

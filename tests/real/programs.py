@@ -34,3 +34,7 @@ PROGRAMS = (
 def named(name: str) -> Program:
     (found,) = (program for program in PROGRAMS if program.name == name)
     return found
+
+
+# Of the test of the Python module's types: pyright, with the Node.js that it needs.
+PYRIGHT = Program("basedpyright-1.40.2", "", ("3.11", "3.12", "3.13"), False, "basedpyright")

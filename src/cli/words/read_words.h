@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/engine.h"
 #include "cli/words/given.h"
 
 namespace reshardfs {
@@ -19,6 +18,6 @@ namespace reshardfs {
 Given read_words(const std::vector<std::string>& words);
 
 /// The same of the words behind a command.
-RESHARDFS_ENGINE Given read_words_of(const Command& command, const std::vector<std::string>& words);
+Given read_words_of(const Command& command, const std::vector<std::string>& words);
 
 }  // namespace reshardfs
