@@ -33,7 +33,7 @@ std::vector<Option> rows_of_a_side() {
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
-       .help = "Of {}: take only what is saved below this key, by its names behind it"},
+       .help = "Of {}: read only what is under this key, and drop the key from the names"},
       {.name = "dequantize",
        .help = "Compare the weights of {} that are 8-bit floats with a scale for each block as "
                "BFloat16"},

@@ -139,8 +139,9 @@ std::vector<Option> speed_group() {
       {.name = "read-ahead-kb",
        .takes = Takes::kNumber,
        .type = "KIB",
-       .help = "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's own; by default, 1024, "
-               "or 4096 if the source is on a network or FUSE file system",
+       .help =
+           "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's default; by default, 1024, "
+           "or 4096 if the source is on a network or FUSE file system",
        .least = 0,
        .most = kMostUnsigned,
        .commands = kMount},

@@ -166,14 +166,14 @@ std::vector<Option> target_group() {
        .takes = Takes::kText,
        .type = "LIST",
        .help = "How many layers each pipeline stage has, for sizes such as 'tp=2,pp=4' as target: "
-               "10,9,9,8; by default, all have as many",
+               "10,9,9,8; by default, layers are spread evenly",
        .needs = {"dst-strategy"},
        .commands = kConversions},
       {.name = "stage-layers",
        .takes = Takes::kText,
        .type = "LIST",
        .help = "With sizes such as 'tp=2,pp=4': how many layers each pipeline stage has: 10,9,9,8; "
-               "by default, all have as many",
+               "by default, layers are spread evenly",
        .needs = {"source"},
        .commands = kStrategyConvert},
       {.name = "ranks",
@@ -201,8 +201,9 @@ std::vector<Option> map_group() {
        .type = "NAME|FILE.toml|auto",
        .help =
            "Show the tensors with the names and fusions of another model family: an installed map "
-           "(see 'reshardfs map list'), a .toml file of rules, or auto, the only installed map "
-           "that has the source's names (repeatable; each map reads what the previous one shows)",
+           "(see 'reshardfs map list'), a .toml file of rules, or auto, which picks the map that "
+           "fits the names, and fails if none or several do (repeatable; each map reads what the "
+           "previous one shows)",
        .commands = kMaps},
       {.name = "map-direction",
        .takes = Takes::kTexts,

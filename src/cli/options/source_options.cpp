@@ -25,8 +25,8 @@ std::vector<Option> strategy_rows() {
       {.name = "src-strategy",
        .takes = Takes::kText,
        .type = "FILE|DIR|SIZES|none",
-       .help = "Strategy the checkpoint was saved with, as for mount: whole parameters then count, "
-               "not the ranks' slices",
+       .help = "Strategy the checkpoint was saved with, as for mount: sizes are then those of "
+               "whole parameters",
        .commands = kInspect},
       {.name = "src-strategy",
        .takes = Takes::kText,
@@ -59,7 +59,7 @@ std::vector<Option> place_rows() {
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
-       .help = "Take only what is saved below this key, by its names behind it, e.g. 'model' or "
+       .help = "Read only what is under this key, and drop the key from the names, e.g. 'model' or "
                "'state_dict' of a file of torch.save, or 'module' in front of all names",
        .commands = kSources},
       {.name = "step",
