@@ -163,6 +163,7 @@ void Session::mount() {
   const MountPlace place(options_.mountpoint);
   if (!options_.nonempty) check_empty(options_.mountpoint);
   require_descriptors();
+  require_way_to_unmount();
   const MessageCollector messages;
   CapturedStderr of_fusermount;
   if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {

@@ -482,6 +482,26 @@ class OrdinaryUser(Answers):
         shutil.copy(Settings.binary, self.program)
         command("chown", "-R", f"{NOBODY}:{NOBODY}", self.made.directory)
 
+    def test_no_list_of_mounts(self) -> None:
+        """As in a minimal system, shown by a mount namespace whose /etc has none."""
+        upper, work = self.made.directory / "upper", self.made.directory / "work"
+        for directory in (upper, work):
+            directory.mkdir()
+        script = ('mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0,workdir=$1" /etc || exit 77\n'
+                  'rm -f /etc/mtab\nshift\nexec "$@"')
+        words = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, upper, work, "setpriv",
+                 f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", self.program, "mount", self.made.source,
+                 self.mountpoint, *self.strategies()]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                              timeout=COMMAND_SECONDS, check=False)
+        if done.returncode == 77:
+            self.skipTest(f"no overlay of /etc: {done.stderr}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("there is no /etc/mtab, without which fusermount3 cannot unmount", done.stderr)
+        self.assertIn("ln -s /proc/self/mounts /etc/mtab", done.stderr)
+        self.assertFalse(is_mounted(self.mountpoint))
+        self.assertEqual(processes_of(self.mountpoint), [])
+
     def user_answer(self, mountpoint: Path, options: list[str], expected: str) -> None:
         words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
                  self.program, "mount", self.made.source, mountpoint, *self.strategies(), *options]

@@ -25,6 +25,7 @@
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "fuse/mounting/passthrough.h"
+#include "fuse/mounting/unmount.h"
 #include "fuse/served_tree.h"
 #include "storage/local/local_readers.h"
 
@@ -128,6 +129,10 @@ Finding check_right_to_mount(const MountRights& rights, const std::string& path)
     finding.health = Health::kFailed;
     finding.message += " is not set-user-ID root";
     finding.remedy = "sudo chmod u+s " + shell_word(program);
+  } else if (std::error_code failed; !fs::exists(kListOfMounts, failed)) {
+    finding.health = Health::kFailed;
+    finding.message += " cannot unmount without /etc/mtab";
+    finding.remedy = kMakeListOfMounts;
   }
   return finding;
 }

@@ -27,6 +27,7 @@
 #include "base/text/near_name.h"
 #include "base/text/numbers.h"
 #include "base/text/shell_text.h"
+#include "fuse/mounting/own_namespaces.h"
 
 namespace reshardfs {
 namespace {
@@ -78,13 +79,19 @@ Error busy(const std::string& mountpoint) {
       .hint("'fuser -vm " + mountpoint + "' shows by whom");
 }
 
+bool lacks_list_of_mounts() {
+  return ::access(kListOfMounts, F_OK) != 0 && errno == ENOENT;
+}
+
 void unmount_as_user(const std::string& mountpoint) {
   const CommandResult result = run_fusermount({"-u", "--", mountpoint});
   if (result.exit_code == 0) return;
   if (result.messages.find("busy") != std::string::npos) throw busy(mountpoint);
   std::string reason = result.messages.substr(0, result.messages.find('\n'));
   if (reason.empty()) reason = "fusermount3 exits with " + std::to_string(result.exit_code);
-  throw Error(ErrorKind::kIo, "cannot unmount: " + printable(reason)).in_file(mountpoint);
+  throw Error(ErrorKind::kIo, "cannot unmount: " + printable(reason))
+      .in_file(mountpoint)
+      .hint(lacks_list_of_mounts() ? kMakeListOfMounts : "");
 }
 
 /// A mount point like this path in the same directory, or those below it. Paths as wholes are not
@@ -134,6 +141,13 @@ void wait_until_gone(const MountEntry& mount) {
 }
 
 }  // namespace
+
+void require_way_to_unmount() {
+  if (mount_rights().has_capability || !lacks_list_of_mounts()) return;
+  throw Error(ErrorKind::kUnsupported,
+              "there is no /etc/mtab, without which fusermount3 cannot unmount")
+      .hint(kMakeListOfMounts);
+}
 
 MountEntry unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);

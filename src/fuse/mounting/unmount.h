@@ -27,6 +27,15 @@ CommandResult run_fusermount(const std::vector<std::string>& arguments);
 /// @return whether it is gone.
 bool detach_mount(const std::filesystem::path& mountpoint);
 
+/// The list of mounts without which fusermount3 unmounts nothing.
+inline constexpr const char* kListOfMounts = "/etc/mtab";
+inline constexpr const char* kMakeListOfMounts =
+    "as root, run 'ln -s /proc/self/mounts /etc/mtab', which minimal systems lack";
+
+/// That a mount by this process can be unmounted again.
+/// @throws Error kUnsupported if it would take fusermount3, and there is no kListOfMounts.
+void require_way_to_unmount();
+
 /// Unmounts, as root through umount2(2) or as a user through fusermount3.
 /// @return what was mounted there.
 /// @throws Error kUsage if it is no reshardfs mount, kIo if it is busy or not permitted.
