@@ -66,11 +66,17 @@ bool has_set_name(std::string_view name) {
 }
 
 /// The directory's name without what marks a save that has not ended: "iter_0000010_tmp",
-/// "tmp-checkpoint-500". nullopt: it has no such mark, or is no directory of a step.
+/// "tmp-checkpoint-500", ".step-300", "step-300.staging", "step_300.orbax-checkpoint-tmp-1".
+/// nullopt: it has no such mark, or is no directory of a step.
 std::optional<std::string> unfinished_step(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kEnds{"_tmp",  "-tmp",        ".tmp",
-                                                  ".part", ".incomplete", "_incomplete"};
-  constexpr std::array<std::string_view, 3> kBeginnings{"tmp-", "tmp_", "tmp."};
+  constexpr std::array<std::string_view, 8> kEnds{
+      "_tmp", "-tmp", ".tmp", ".part", ".incomplete", "_incomplete", ".staging", "_staging"};
+  constexpr std::array<std::string_view, 5> kBeginnings{"_tmp_", "tmp-", "tmp_", "tmp.", "."};
+  constexpr std::string_view kOrbax = ".orbax-checkpoint-tmp";
+  if (const std::size_t at = name.find(kOrbax); at != std::string_view::npos) {
+    name = name.substr(0, at);
+    return has_set_name(name) ? std::optional(std::string(name)) : std::nullopt;
+  }
   for (const std::string_view end : kEnds) {
     if (!name.ends_with(end)) continue;
     name.remove_suffix(end.size());

@@ -496,7 +496,7 @@ class OrdinaryUser(Answers):
                               timeout=COMMAND_SECONDS, check=False)
         if done.returncode == 77:
             self.skipTest(f"no overlay of /etc: {done.stderr}")
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
         self.assertIn("there is no /etc/mtab, without which fusermount3 cannot unmount", done.stderr)
         self.assertIn("ln -s /proc/self/mounts /etc/mtab", done.stderr)
         self.assertFalse(is_mounted(self.mountpoint))

@@ -144,8 +144,8 @@ void wait_until_gone(const MountEntry& mount) {
 
 void require_way_to_unmount() {
   if (mount_rights().has_capability || !lacks_list_of_mounts()) return;
-  throw Error(ErrorKind::kUnsupported,
-              "there is no /etc/mtab, without which fusermount3 cannot unmount")
+  throw Error(ErrorKind::kIo,
+              "cannot mount here: there is no /etc/mtab, without which fusermount3 cannot unmount")
       .hint(kMakeListOfMounts);
 }
 

@@ -33,7 +33,7 @@ inline constexpr const char* kMakeListOfMounts =
     "as root, run 'ln -s /proc/self/mounts /etc/mtab', which minimal systems lack";
 
 /// That a mount by this process can be unmounted again.
-/// @throws Error kUnsupported if it would take fusermount3, and there is no kListOfMounts.
+/// @throws Error kIo if it would take fusermount3, and there is no kListOfMounts.
 void require_way_to_unmount();
 
 /// Unmounts, as root through umount2(2) or as a user through fusermount3.

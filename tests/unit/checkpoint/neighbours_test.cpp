@@ -94,6 +94,24 @@ TEST_F(NeighboursTest, AreNamedByKind) {
                   "'tmp-checkpoint-500/'"));
 }
 
+TEST(Neighbours, SavesThatHaveNotEndedAreNamedAsProgramsMarkThem) {
+  const auto doubts_with = [](const std::string& name) {
+    const test::TempDir dir;
+    for (const std::string& file : {std::string("model.safetensors"), name + "/x"}) {
+      dir.write(file, test::small_record("w"));
+    }
+    return discover(dir.path(), {}).completeness.doubts;
+  };
+  for (const char* name : {".step-300", "_tmp_step_300", "step_300.orbax-checkpoint-tmp-1",
+                           "step-300.staging", "checkpoint-300.tmp"}) {
+    EXPECT_THAT(doubts_with(name), ElementsAre("saves that have not ended are not read: '" +
+                                               std::string(name) + "/'"));
+  }
+  for (const char* name : {".cache", ".git", "notes.staging"}) {
+    EXPECT_THAT(doubts_with(name), IsEmpty());
+  }
+}
+
 TEST_F(NeighboursTest, OfOneFormAreCounted) {
   add({"rank_0/a.ckpt", "rank_1/a.ckpt", "model-00001-of-00002.safetensors",
        "model-00002-of-00002.safetensors"});
