@@ -283,7 +283,8 @@ class Places(DescribeTest):
         tensors = {"w": ("F32", np.ones((2, 3), "<f4"))}
         for rank in range(2):
             write_safetensors(self.directory / f"ckpt/rank_{rank}/m.safetensors", tensors)
-        description = self.described("ckpt/rank_0")
+        self.assertEqual(self.described("ckpt/rank_0")["kind"], "rank_directory")
+        description = self.described("ckpt/rank_0/m.safetensors")
         self.assertEqual(description["kind"], "one_file")
         self.assertIn("ckpt has ranks 0,1", description["place"][0])
 

@@ -150,8 +150,75 @@ class OneRank(PartsTest):
             write_ckpt(self.source / f"rank_{rank}/llama_rank_{rank}-3_100.ckpt", cut(model, rank, 4))
         for rank in (0, 3):
             with self.subTest(rank):
-                self.assert_named(f"'rank_{rank}' is one rank's directory", source=self.source / f"rank_{rank}")
+                self.assert_refused(f"is of rank {rank} alone, and .*set has ranks 0-3", self.source / f"rank_{rank}")
+                alone = self.source / f"rank_{rank}/llama_rank_{rank}-3_100.ckpt"
+                self.assert_named("is one rank's file, and is read alone", source=alone)
         self.assert_shows(model, *self.write_rules(4))
+        shutil.move(self.source / "rank_3", self.root / "rank_3")
+        self.assert_named("'rank_3' is one rank's directory", source=self.root / "rank_3")
+
+    def assert_refused(self, words: str, source: Path) -> None:
+        """By all commands and by Python; inspect describes it."""
+        for command in COMMANDS:
+            result = ask(command, source, self.root)
+            code = 0 if command == "inspect" and result.stdout else 2
+            said = result.stderr + result.stdout
+            self.assertEqual((command, result.code), (command, code), said)
+            if code == 2:
+                self.assertRegex(said, words)
+
+    def test_a_directory_of_one_rank_in_any_format(self) -> None:
+        """Also where it looks like a whole model: one file of safetensors, or of torch.save."""
+        model = llama()
+        for form, name in (("safetensors", "rank_%d/model.safetensors"), ("pt", "rank_%d/checkpoint.pt"),
+                           ("safetensors", "node%d/m.safetensors"), ("safetensors", "ckpt_%d/m.safetensors"),
+                           ("safetensors", "mp_rank_%02d/m.safetensors"), ("pt", "rank%d/model.pt")):
+            with self.subTest(name):
+                shutil.rmtree(self.source, ignore_errors=True)
+                for rank in range(4):
+                    path = self.source / (name % rank)
+                    path.parent.mkdir(parents=True)
+                    part = cut(model, rank, 4)
+                    if form == "pt":
+                        write_archive(path, ordered({key: stored(array) for key, (_, array) in part.items()}))
+                    else:
+                        write_safetensors(path, part)
+                self.assert_refused("is of rank 3 alone, and .*set has ranks 0-3", (self.source / (name % 3)).parent)
+                self.assert_named("is one rank's file, and is read alone", source=self.source / (name % 3))
+
+    def test_directories_of_ranks_with_two_numbers(self) -> None:
+        for rank in range(2):
+            write_safetensors(self.source / f"pp0_tp{rank}/m.safetensors", cut(llama(), rank, 2))
+        self.assert_refused("is of one rank alone, and .* has the directories 'pp0_tp0', 'pp0_tp1'",
+                            self.source / "pp0_tp1")
+
+    def test_names_of_sizes_are_none_of_ranks(self) -> None:
+        for name in ("tp4", "tp8", "pp2_tp4", "pp2_tp8", "rank_16", "rank_32"):
+            write_safetensors(self.source / name / "m.safetensors", llama())
+        for name in ("tp8", "pp2_tp4"):
+            self.assertEqual(refusals(self.source / name, self.root), {})
+        self.assert_named("'rank_16' is one rank's directory", source=self.source / "rank_16")
+
+    def test_ranks_in_names_of_files(self) -> None:
+        self.source.mkdir()
+        for name in ("model_rank3", "tp_rank_3_pp_rank_0", "rank_3"):
+            with self.subTest(name):
+                write_safetensors(self.source / f"{name}.safetensors", cut(llama(), 3, 4))
+                self.assert_named("is one rank's file, and is read alone", source=self.source / f"{name}.safetensors")
+        (self.source / "rank_3.safetensors").unlink()
+        (self.source / "tp_rank_3_pp_rank_0.safetensors").unlink()
+        self.assert_named("'model_rank3.safetensors' is one rank's file: its tensors may be slices")
+
+    def test_a_rank_of_vllm_alone(self) -> None:
+        self.source.mkdir()
+        write_safetensors(self.source / "model-rank-0-part-0.safetensors", llama())
+        self.assert_named("is the only rank's file, and nothing says how many ranks there were")
+
+    def test_one_parameter_of_a_universal_checkpoint(self) -> None:
+        file = self.source / "global_step10_universal/zero/bias/fp32.pt"
+        file.parent.mkdir(parents=True)
+        write_archive(file, ordered({"param": stored(llama()["model.norm_out.weight"][1])}))
+        self.assert_named("of parameter 'bias' alone in a universal checkpoint of DeepSpeed", source=file)
 
     def test_a_file_of_one_rank(self) -> None:
         flat = self.root / "flat"

@@ -15,6 +15,7 @@
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/file_alone.h"
 #include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/ranks/rank_place.h"
 #include "checkpoint/series/meta_json.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
@@ -325,6 +326,10 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
   if (auto described = discover_described_set(source, listed)) {
     note_neighbours(source, listed, source_tree(source, listed), {}, *described);
     return std::move(*described);
+  }
+  // Whoever gives a pattern has chosen among the files.
+  if (listed.pattern.empty() && path_kind(source, listed.listed) == PathKind::kDirectory) {
+    refuse_one_rank(source);
   }
   SourceFiles files = find_source_files(source, listed);
   const NeighbourHints hints = neighbour_hints(files);

@@ -17,10 +17,12 @@
 #include "base/text/text.h"
 #include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/iteration/iteration_names.h"
+#include "checkpoint/megatron/rank_directory.h"
 #include "checkpoint/megatron/rank_file.h"
 #include "checkpoint/megatron/rank_model.h"
 #include "checkpoint/ranks/path_pattern.h"
 #include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/ranks/rank_place.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/torch/archive_folder.h"
@@ -46,23 +48,30 @@ bool is_there(const fs::path& path) {
 /// Whether the file lies in a rank's directory, as "rank_1/net.ckpt" does, beside which there are
 /// others, or before which there must be others.
 bool is_in_rank_directory(const fs::path& file) {
-  const fs::path directory = (is_url(file) ? file : fs::absolute(file)).parent_path();
-  const std::string name = directory.filename().string();
-  const auto parsed = parse_rank_directory(name);
-  if (!parsed) return false;
-  if (parsed->rank > 0) return true;
-  return is_there(directory.parent_path() / (std::string(parsed->beginning) + "1"));
+  return is_rank_directory((is_url(file) ? file : fs::absolute(file)).parent_path());
 }
 
 /// The same of a rank in the file's own name.
 bool is_named_after_rank(const fs::path& file) {
-  std::string name = file.filename().string();
-  const auto rank = rank_in_file_name(name);
-  if (!rank || *rank > 0) return rank.has_value();
-  constexpr std::string_view kFirst = "_rank_0";
-  const std::size_t at = name.rfind(kFirst);
-  if (at == std::string::npos) return false;
-  return is_there(file.parent_path() / name.replace(at, kFirst.size(), "_rank_1"));
+  const std::string name = file.filename().string();
+  const std::vector<RankInName> ranks = ranks_in_file_name(name);
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankInName& rank) {
+    if (rank.rank > 0) return true;
+    std::string other = name;
+    other[rank.end - 1] = '1';
+    return is_there(file.parent_path() / other);
+  });
+}
+
+/// Of a file that has one parameter of a universal checkpoint: "zero/bias/fp32.pt".
+std::string universal_words(const std::string& head, const fs::path& file) {
+  const std::string name = file.filename().string();
+  const bool is_state = name == "fp32.pt" || name == "exp_avg.pt" || name == "exp_avg_sq.pt";
+  const fs::path place = (is_url(file) ? file : fs::absolute(file)).parent_path();
+  if (!is_state || place.parent_path().filename() != "zero") return {};
+  return head + "of parameter '" + printable(place.filename().string()) +
+         "' alone in a universal checkpoint of DeepSpeed, and is read alone, as it was named; name "
+         "the directory of the step to read the model";
 }
 
 /// Of a rank's file of ZeRO that has flat parts, or no parameters.
@@ -103,8 +112,6 @@ std::string saved_part(const TorchArchive& archive) {
   if (sizes.empty()) return {};
   return "has one rank's part of a model by Megatron-LM (" + sizes + " in its arguments)";
 }
-
-namespace fs = std::filesystem;
 
 /// Ranks that have a directory or a file of another step, but none of the files that are taken.
 std::vector<Rank> ranks_without_file(const RankFiles& found, const std::vector<FoundFile>& taken) {
@@ -153,6 +160,7 @@ std::string part_words(const fs::path& file) {
            "its directory to read them all";
   }
   if (std::string words = zero_words(head, name); !words.empty()) return words;
+  if (std::string words = universal_words(head, file); !words.empty()) return words;
   if (std::string words = meta_part_words(file); !words.empty()) return words;
   const RankPartName segment = rank_part_name(name);
   if (segment.part >= 0) {
@@ -163,7 +171,8 @@ std::string part_words(const fs::path& file) {
     return head + "one rank's file of hyper-parallel" + kAlone +
            "its directory, with .metadata, to read them all";
   }
-  if (!is_one_of_several(file)) return {};
+  // Its arguments state how many ranks there are.
+  if (name == kMegatronRankFile || !is_one_of_several(file)) return {};
   return head + "one rank's file" + kAlone + "the directory that has all ranks to read them all";
 }
 
@@ -185,9 +194,35 @@ void state_part(const std::vector<RankFile>& files, Completeness& out) {
                        "read the model");
 }
 
+namespace {
+
+/// vLLM's file of rank 0 alone is a whole model if there was one rank: a config.json, which it
+/// saves, too, has the sizes that prove it.
+bool is_unproven_rank(const std::set<Rank>& ranks, const fs::path& file) {
+  return ranks.size() == 1 && file.filename().string().starts_with("model-rank-") &&
+         !is_url(file) && !is_there(file.parent_path() / "config.json");
+}
+
+/// What the names of a directory and of the only file that is read there say of ranks.
+std::vector<std::string> doubts_of_one_rank(const fs::path& source, const fs::path& file) {
+  if (is_rank_directory(source)) {
+    return {"'" + printable(directory_name(source)) +
+            "' is one rank's directory: its tensors may be slices; name the directory above to "
+            "read all ranks"};
+  }
+  if (!is_named_after_rank(file)) return {};
+  return {"'" + printable(file.filename().string()) +
+          "' is one rank's file: its tensors may be slices; bring the files of all ranks"};
+}
+
+}  // namespace
+
 void state_files(const SourceFiles& files, const fs::path& source, Discovery& out) {
   out.completeness = state_names(out.files, source);
   if (files.pattern.empty()) {
+    if (out.files.front().path != source) {
+      out.completeness.doubts_without_layouts = doubts_of_one_rank(source, out.files.front().path);
+    }
     out.by_contents = state_part;
     return;
   }
@@ -201,12 +236,13 @@ void state_files(const SourceFiles& files, const fs::path& source, Discovery& ou
     std::string part = part_words(out.files.front().path);
     if (!part.empty()) statement.doubts.push_back(std::move(part));
   }
-  const std::string name = directory_name(source);
-  if (ranks.size() == 1 && parse_rank_directory(name)) {
+  if (ranks.size() == 1 && is_rank_directory(source)) {
+    statement.doubts_without_layouts = doubts_of_one_rank(source, out.files.front().path);
+  } else if (is_unproven_rank(ranks, out.files.front().path)) {
     statement.doubts_without_layouts.push_back(
-        "'" + printable(name) +
-        "' is one rank's directory: its tensors may be slices; name the directory above to read "
-        "all ranks");
+        "'" + printable(out.files.front().path.filename().string()) +
+        "' is the only rank's file, and nothing says how many ranks there were: its tensors may be "
+        "slices; bring the model's config.json, and what is missing will be named");
   }
   if (ranks.size() > 1) {
     out.by_contents = [](const std::vector<RankFile>& all, Completeness& found) {

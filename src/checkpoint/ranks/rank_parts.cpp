@@ -61,14 +61,24 @@ std::optional<RankDirectoryName> parse_rank_directory(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> rank_in_file_name(std::string_view name) {
-  constexpr std::string_view kMark = "_rank_";
+std::vector<RankInName> ranks_in_file_name(std::string_view name) {
+  constexpr std::string_view kMark = "rank";
+  constexpr std::string_view kSeparators = "_-.";
+  std::vector<RankInName> ranks;
   // The rank of an adapter's matrices is another thing.
-  if (name.find("lora") != std::string_view::npos) return std::nullopt;
-  const std::size_t at = name.rfind(kMark);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = name.substr(at + kMark.size());
-  return take_number<std::int64_t>(rest);
+  if (name.find("lora") != std::string_view::npos || name.starts_with("adapter")) return ranks;
+  for (std::size_t at = name.find(kMark); at != std::string_view::npos;
+       at = name.find(kMark, at + kMark.size())) {
+    if (at > 0 && kSeparators.find(name[at - 1]) == std::string_view::npos) continue;
+    std::string_view rest = name.substr(at + kMark.size());
+    if (!rest.empty() && kSeparators.find(rest.front()) != std::string_view::npos) {
+      rest.remove_prefix(1);
+    }
+    if (const auto number = take_number<std::int64_t>(rest)) {
+      ranks.push_back({*number, name.size() - rest.size()});
+    }
+  }
+  return ranks;
 }
 
 bool is_hyper_rank_name(std::string_view name) {

@@ -25,9 +25,15 @@ struct RankDirectoryName {
 /// nullopt if it is no such name.
 std::optional<RankDirectoryName> parse_rank_directory(std::string_view name);
 
-/// The last number that follows "_rank_" in the name of a file: 3 in "llama_rank_3-3_100.ckpt".
-/// nullopt if there is none, and for a LoRA adapter, whose name may have the rank of its matrices.
-std::optional<std::int64_t> rank_in_file_name(std::string_view name);
+/// A number that follows the word "rank" in the name of a file.
+struct RankInName {
+  std::int64_t rank = 0;
+  std::size_t end = 0;  ///< behind its last digit
+};
+
+/// 3 in "llama_rank_3-3_100.ckpt" and in "model_rank3.pt", 3 and 0 in "tp_rank_3_pp_rank_0.pt".
+/// None of a LoRA adapter, whose name may have the rank of its matrices.
+std::vector<RankInName> ranks_in_file_name(std::string_view name);
 
 /// Whether it is "_rank0_.safetensors", "_rank0_.bytes" or such a name, as hyper-parallel gives a
 /// rank's files.

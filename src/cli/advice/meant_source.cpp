@@ -10,6 +10,7 @@
 
 #include "base/rank_list.h"
 #include "base/text/text.h"
+#include "checkpoint/ranks/rank_place.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/side_files.h"
 #include "cli/describe/near_strategies.h"
@@ -103,9 +104,11 @@ MeantSource one_of(const std::vector<fs::path>& found, const fs::path& base) {
 std::optional<MeantSource> of_rank(const fs::path& named) {
   const auto place = rank_place(named);
   if (!place) return std::nullopt;
-  return MeantSource{place->set,
-                     fmt::format("is of rank {} alone, and {} has ranks {}", to_string(place->rank),
-                                 printable(place->set.string()), format_rank_list(place->ranks))};
+  return MeantSource{
+      .source = place->set,
+      .what = fmt::format("is of rank {} alone, and {} has ranks {}", to_string(place->rank),
+                          printable(place->set.string()), format_rank_list(place->ranks)),
+      .is_part = true};
 }
 
 /// The checkpoint of which a strategy is, if only one is near.
@@ -157,6 +160,7 @@ std::optional<MeantSource> meant_source(const fs::path& named,
     return is_strategy(named) ? of_strategy(named) : of_file(named, opens);
   }
   if (auto rank = of_rank(named)) return rank;
+  if (!rank_alone_words(named).empty()) return std::nullopt;
   if (auto file = of_plain_files(named)) return file;
   const std::vector<fs::path> found = checkpoints_below(named);
   if (!found.empty()) return one_of(found, named);

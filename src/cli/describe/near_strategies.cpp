@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/state_names.h"
+#include "checkpoint/ranks/rank_place.h"
 #include "cli/describe/places.h"
 #include "conversion/strategy_input.h"
 #include "format/foreign_content.h"

@@ -2,7 +2,6 @@
 #include "cli/describe/places.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 
@@ -12,6 +11,7 @@
 #include "base/rank_list.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
+#include "checkpoint/ranks/rank_place.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/set_format.h"
 #include "cli/describe/near_strategies.h"
@@ -28,14 +28,7 @@ fs::path or_here(const fs::path& path) {
   return path.empty() ? fs::path(".") : path;
 }
 
-/// The names that directories of ranks have.
-bool has_rank_name(const std::string& name) {
-  constexpr std::array<std::string_view, 3> kBeginnings{"rank_", "node", "ckpt_"};
-  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                     [&](std::string_view beginning) { return name.starts_with(beginning); });
-}
-
-/// The same of a file that may itself be a link: where that is, not where it leads.
+/// The place of a file that may itself be a link: where that is, not where it leads.
 fs::path real_place(const fs::path& file) {
   const fs::path absolute = fs::absolute(file).lexically_normal();
   return real_path(absolute.parent_path()) / absolute.filename();
@@ -136,13 +129,6 @@ std::optional<SetDescription> describe_cache(const fs::path& named) {
 
 }  // namespace
 
-std::filesystem::path path_above(const std::filesystem::path& path) {
-  std::filesystem::path plain = path.lexically_normal();
-  if (!plain.has_filename()) plain = plain.parent_path();
-  if (plain.empty() || plain == "." || plain.filename() == "..") return plain / "..";
-  return plain.parent_path();
-}
-
 std::optional<RankPlace> rank_place(const fs::path& named) {
   if (is_url(named)) return std::nullopt;
   try {
@@ -150,10 +136,10 @@ std::optional<RankPlace> rank_place(const fs::path& named) {
     const fs::path real = is_directory ? real_path(named) : real_place(named);
     const fs::path above = path_above(named);
     if (is_directory) {
-      return has_rank_name(real.filename().string()) ? rank_place_in(above, real) : std::nullopt;
+      return parse_rank_name(real.filename().string()) ? rank_place_in(above, real) : std::nullopt;
     }
     if (auto place = rank_place_in(above, real)) return place;
-    if (!has_rank_name(real.parent_path().filename().string())) return std::nullopt;
+    if (!parse_rank_name(real.parent_path().filename().string())) return std::nullopt;
     return rank_place_in(path_above(or_here(above)), real);
   } catch (const Error&) {
     return std::nullopt;

@@ -15,10 +15,6 @@
 
 namespace reshardfs {
 
-/// The directory above, as the user would write it: "a" for "a/b/", "./.." for ".". Empty: the
-/// working directory.
-std::filesystem::path path_above(const std::filesystem::path& path);
-
 /// The directory, or a file in it, of one rank of a checkpoint.
 struct RankPlace {
   Rank rank{};

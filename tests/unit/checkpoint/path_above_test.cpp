@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "cli/describe/places.h"
+#include "checkpoint/ranks/rank_place.h"
 
 namespace reshardfs {
 namespace {
