@@ -211,6 +211,18 @@ class Refusals(RanksTest):
                                                                           ffn=8),
                     stating(expert_tensor_parallel_size=2), *(Place(number) for number in range(4)))
 
+    def test_sizes_in_arguments_are_those_of_tensors(self) -> None:
+        for tensor in (1, 2):
+            places = [Place(rank) for rank in range(tensor)]
+            for name, value, words in (("hidden_size", 16, "the arguments state hidden_size 16"),
+                                       ("ffn_hidden_size", 12, "the arguments state ffn_hidden_size 12"),
+                                       ("num_attention_heads", 8, "heads and query groups in the arguments make"),
+                                       ("num_query_groups", 4, "heads and query groups in the arguments make"),
+                                       ("kv_channels", 4, "heads and query groups in the arguments make"),
+                                       ("padded_vocab_size", 32, "padded_vocab_size")):
+                with self.subTest(tensor=tensor, name=name):
+                    self.expect(words, Spec(tensor), lambda saved: arguments_of(saved).update({name: value}), *places)
+
     def test_files_must_be_of_one_save(self) -> None:
         self.expect("of different iterations", Spec(2), lambda saved: saved.update(iteration=99), Place(1))
         self.expect("not of one save: their arguments state seed", Spec(2),
@@ -252,7 +264,7 @@ class Refusals(RanksTest):
             tensor = model_of(saved)[qkv]
             tensor.storage.data *= 2
             tensor.shape = (2 * tensor.shape[0], tensor.shape[1])
-        self.expect("are no cuts of a whole", Spec(2), copied, *both)
+        self.expect("heads and query groups in the arguments make", Spec(2), copied, *both)
         self.expect("it would be", Spec(2), copied, Place(1))
         self.expect("padded_vocab_size", Spec(2), lambda saved: arguments_of(saved).update(padded_vocab_size=32),
                     *both)

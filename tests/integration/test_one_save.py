@@ -19,8 +19,9 @@ import numpy as np  # noqa: E402
 from all_commands import ask, refusals, silent  # noqa: E402
 from format_files import Tensors, read_safetensors, same  # noqa: E402
 from mounted import run_unittests, scratch  # noqa: E402
-from torch_archive import ordered, size, stored, write_archive  # noqa: E402
+from torch_archive import Call, Global, ordered, size, stored, write_archive  # noqa: E402
 
+GOLDEN = Path(__file__).resolve().parents[1] / "goldendcp"
 Saved = dict[str, Any]
 Alter = Callable[[Saved], object]
 GROUPS = [{"embed.weight": (12, 4), "norm.weight": (4,)}, {"layers.0.w": (6, 5), "layers.0.b": (7,)}]
@@ -231,6 +232,63 @@ class Megatron(OneSaveTest):
         saved["model"].items[megatron.EMBEDDING] = stored(array, kind)
         write_archive(self.run / megatron.rank_file(spec, place), saved)
         self.assertEqual(silent(self.run, self.root, "two pipeline stages, and no argument states"), {})
+
+
+class TorchDist(OneSaveTest):
+    """Of Megatron-Core: common.pt states the arguments of the training, and the iteration."""
+    SOUND: Saved = {"num_layers": 4, "hidden_size": 8, "num_attention_heads": 4, "num_query_groups": 4,
+                    "group_query_attention": False, "kv_channels": 2, "ffn_hidden_size": 12, "padded_vocab_size": 32}
+    CASES = (({"num_layers": 6}, "has 4 layers of the decoder, but the arguments state num_layers 6"),
+             ({"hidden_size": 16}, r"is \[32, 8\], but the arguments state hidden_size 16; so do"),
+             ({"ffn_hidden_size": 6}, "the arguments state ffn_hidden_size 6"),
+             ({"num_attention_heads": 8}, "heads and query groups in the arguments make 48"),
+             ({"padded_vocab_size": 64}, "has 32 rows, but the arguments state a vocabulary of 64"))
+
+    def setUp(self) -> None:
+        super().setUp()
+        shutil.copytree(GOLDEN / "mcore_gpt_tp2pp2/src/iter_0000010", self.run / "iter_0000010")
+        (self.run / "latest_checkpointed_iteration.txt").write_text("10")
+
+    def write(self, iteration: int = 10, **values: Any) -> None:
+        arguments = Call(Global("argparse", "Namespace"), (), self.SOUND | values, new=True)
+        write_archive(self.run / "iter_0000010/common.pt", {"args": arguments, "iteration": iteration})
+
+    def test_arguments_must_fit(self) -> None:
+        self.assertEqual(refusals(self.run, self.root), {})
+        self.write()
+        self.assertEqual(refusals(self.run, self.root), {})
+        self.write(hybrid_layer_pattern="M*M*M*", num_layers=6)
+        self.assertEqual(refusals(self.run, self.root), {})
+        for values, words in self.CASES:
+            with self.subTest(words):
+                self.write(**values)
+                self.assert_refused(words)
+
+    def test_the_iteration_must_be_that_of_the_directory(self) -> None:
+        self.write(200)
+        for source in (self.run, self.run / "iter_0000010"):
+            self.assert_refused("common.pt: is of iteration 200 by what it has, but of iteration 10 by the name", source)
+
+    def test_the_object_in_the_files_states_it_too(self) -> None:
+        """As newer releases of Megatron-Core save it, without a common.pt."""
+        shutil.rmtree(self.run)
+        shutil.copytree(GOLDEN / "mcore_buckets_stages/src/iter_0000007", self.run / "iter_0000007")
+        self.assertEqual(refusals(self.run / "iter_0000007", self.root), {})
+        (self.run / "iter_0000007").rename(self.run / "iter_0000009")
+        self.assert_refused("is of iteration 7 by what it has, but of iteration 9 by the name",
+                            self.run / "iter_0000009")
+
+    def test_what_cannot_be_read_is_said(self) -> None:
+        (self.run / "iter_0000010/common.pt").write_bytes(b"PK\3\4 cut off")
+        self.assertEqual(refusals(self.run, self.root), {})
+        self.assertIn("arguments cannot be read, so that nothing is compared with them",
+                      ask("plan", self.run, self.root, "-v").stderr)
+
+    def test_files_that_the_table_does_not_name(self) -> None:
+        shutil.copy(self.run / "iter_0000010/__1_0.distcp", self.run / "iter_0000010/__8_0.distcp")
+        (self.run / "iter_0000010/__9_0.distcp").touch()
+        words = "not read, because .metadata does not name them: '__8_0.distcp'$"
+        self.assertEqual(silent(self.run, self.root, f"(?m){words}"), {})
 
 
 class Fsdp(OneSaveTest):

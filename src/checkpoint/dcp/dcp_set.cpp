@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -16,6 +19,7 @@
 #include "base/json/json_value.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "checkpoint/dcp/common_state.h"
 #include "checkpoint/dcp/dcp_contents.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/series_names.h"
@@ -202,6 +206,33 @@ void keep_table_state(const fs::path& directory, const std::string& key, DcpTabl
       .in_file(directory.string());
 }
 
+/// Files with data that the table does not name are left from a save of more ranks.
+void name_leftover(const fs::path& directory, const std::vector<std::string>& named,
+                   Discovery& out) {
+  const std::set<std::string> known(named.begin(), named.end());
+  std::vector<std::string> others;
+  for (const DirectoryEntry& entry : list_directory(directory)) {
+    if (!entry.is_regular || !entry.name.ends_with(kDcpExtension) || known.contains(entry.name)) {
+      continue;
+    }
+    std::error_code failed;
+    if (fs::file_size(directory / entry.name, failed) > 0 && !failed) others.push_back(entry.name);
+  }
+  if (others.empty()) return;
+  out.completeness.doubts.push_back("not read, because " + std::string(kTable) +
+                                    " does not name them: " + name_list(others));
+}
+
+/// What comparing the table with other files has found.
+void take_findings(Discovery found, Discovery& out) {
+  const auto append = [](auto& from, auto& to) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(found.notes, out.notes);
+  append(found.completeness.missing, out.completeness.missing);
+  append(found.completeness.doubts, out.completeness.doubts);
+}
+
 Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree,
                       const std::string& state_key) {
   // The table names all files. A store's objects are whole or not there, and may not be listed.
@@ -213,7 +244,13 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
     DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);
     const bool has_others = table.by_name && has_tables_of_ranks(directory, tree);
     keep_table_state(directory, state_key, table);
+    Discovery common;
+    if (scheme_of(directory).empty()) name_leftover(directory, table.files, common);
+    if (state_key.empty() && path_kind(directory / kMegatronConfig, tree) == PathKind::kOther) {
+      compare_common_state(directory, table, tree, common);
+    }
     Discovery out = dcp_contents(directory, std::move(table), tree);
+    take_findings(std::move(common), out);
     out.written_last.push_back(std::move(newest));
     out.completeness.grounds.push_back("the table " + std::string(kTable));
     if (has_others) {

@@ -323,7 +323,7 @@ class RankModel {
     const auto [known, is_new] = shapes_.emplace(name, full);
     if (is_new) {
       types_.emplace(name, std::pair(dtype, number));
-      if (auto reason = contradiction(args_, name, full, cuts()); !reason.empty()) {
+      if (auto reason = contradiction(args_, name, full); !reason.empty()) {
         problem(name, reason);
         return false;
       }

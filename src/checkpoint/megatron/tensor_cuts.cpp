@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/checked.h"
 #include "checkpoint/megatron/tensor_names.h"
@@ -122,13 +123,42 @@ std::optional<std::int64_t> sum(std::optional<std::int64_t> a, std::optional<std
   return a && b ? checked_add(*a, *b) : std::nullopt;
 }
 
+/// What the arguments state of each dimension; empty: of none of theirs, or checked otherwise.
+struct SizedName {
+  std::string_view name;  ///< how it ends in a layer, or all of it
+  std::vector<std::string_view> arguments;
+  bool may_be_gated = false;  ///< with twice as many rows
+};
+
+constexpr std::string_view kHidden = "hidden_size";
+constexpr std::string_view kFfn = "ffn_hidden_size";
+
+const std::vector<SizedName> kSizes{
+    {"embedding.word_embeddings.weight", {"", kHidden}},
+    {"output_layer.weight", {"", kHidden}},
+    {"decoder.final_layernorm.weight", {kHidden}},
+    {".input_layernorm.weight", {kHidden}},
+    {".pre_mlp_layernorm.weight", {kHidden}},
+    {".self_attention.linear_qkv.layer_norm_weight", {kHidden}},
+    {".self_attention.linear_qkv.weight", {"", kHidden}},
+    {".self_attention.linear_proj.weight", {kHidden, ""}},
+    {".mlp.linear_fc1.layer_norm_weight", {kHidden}},
+    {".mlp.linear_fc1.weight", {kFfn, kHidden}, true},
+    {".mlp.linear_fc2.weight", {kHidden, kFfn}},
+};
+
+/// Whether each layer may have sizes of its own.
+bool layers_differ(const MegatronArgs& args) {
+  return args.is_set("heterogeneous_layers_config_path") ||
+         args.is_set("heterogeneous_layers_config_encoded_json");
+}
+
 /// The rows of queries, keys and values; nothing where layers may differ, or numbers are missing.
 std::optional<std::int64_t> attention_rows(const MegatronArgs& args) {
-  const bool differ = args.is_set("heterogeneous_layers_config_path") ||
-                      args.is_set("heterogeneous_layers_config_encoded_json") ||
-                      args.is_set("multi_latent_attention");
   const auto grouped = args.flag("group_query_attention");
-  if (differ || !grouped) return std::nullopt;
+  if (layers_differ(args) || args.is_set("multi_latent_attention") || !grouped) {
+    return std::nullopt;
+  }
   const auto heads = args.number("num_attention_heads");
   const auto groups = *grouped ? args.number("num_query_groups") : heads;
   // With a gate for the output, each head's query has one of the same size.
@@ -245,24 +275,41 @@ Known<MegatronCut> MegatronCuts::rows_or_whole(const std::string& module,
                  std::to_string(*rows) + ", or a part of them on each rank");
 }
 
-std::string contradiction(const MegatronArgs& args, const std::string& name, const Shape& shape,
-                          bool joined) {
+std::string contradiction(const MegatronArgs& args, const std::string& name, const Shape& shape) {
   if (shape.empty()) return {};
-  if (name == "embedding.word_embeddings.weight" || name == "output_layer.weight") {
+  const bool is_vocabulary =
+      name == "embedding.word_embeddings.weight" || name == "output_layer.weight";
+  if (is_vocabulary) {
     const auto rows = args.number("padded_vocab_size");
-    if (!rows || *rows == shape[0]) return {};
-    return "it has " + std::to_string(shape[0]) +
-           " rows, but the arguments state a vocabulary of " + std::to_string(*rows) +
-           " with padding (padded_vocab_size)";
+    if (rows && *rows != shape[0]) {
+      return "it has " + std::to_string(shape[0]) +
+             " rows, but the arguments state a vocabulary of " + std::to_string(*rows) +
+             " with padding (padded_vocab_size)";
+    }
   }
-  const bool attention = joined && decoder_layer(name) &&
-                         (name.ends_with(".self_attention.linear_qkv.weight") ||
-                          name.ends_with(".self_attention.linear_qkv.bias"));
-  const auto rows = attention ? attention_rows(args) : std::nullopt;
-  if (!rows || *rows == shape[0]) return {};
-  return "its parts have " + std::to_string(shape[0]) +
-         " rows together, but heads and query groups " + "in the arguments make " +
-         std::to_string(*rows) + ": the ranks' parts are no cuts of a whole";
+  const bool in_layer = decoder_layer(name).has_value();
+  const bool is_attention = in_layer && (name.ends_with(".self_attention.linear_qkv.weight") ||
+                                         name.ends_with(".self_attention.linear_qkv.bias"));
+  const auto rows = is_attention ? attention_rows(args) : std::nullopt;
+  if (rows && *rows != shape[0]) {
+    return "it has " + std::to_string(shape[0]) +
+           " rows, but heads and query groups in the arguments make " + std::to_string(*rows);
+  }
+  const auto row = std::find_if(kSizes.begin(), kSizes.end(), [&](const SizedName& sized) {
+    return in_layer ? name.ends_with(sized.name) : name == sized.name;
+  });
+  if (row == kSizes.end() || shape.size() != row->arguments.size()) return {};
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::string_view argument = row->arguments[d];
+    if (argument.empty() || layers_differ(args)) continue;
+    const auto stated = args.number(argument);
+    const bool fits = !stated || shape[d] == *stated ||
+                      (row->may_be_gated && product(stated, 2) == std::optional(shape[d]));
+    if (fits) continue;
+    return "it is " + to_string(shape) + ", but the arguments state " + std::string(argument) +
+           " " + std::to_string(*stated);
+  }
+  return {};
 }
 
 PlacedPart place_part(const TorchTensor& tensor, MegatronCut cut, const OneOf& rank,

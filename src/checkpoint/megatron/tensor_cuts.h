@@ -51,12 +51,10 @@ class MegatronCuts {
   std::int64_t ranks_;
 };
 
-/// Why a whole tensor cannot be what the arguments describe: its rows are not as many as the padded
-/// vocabulary has, or as heads and query groups make. Empty: nothing contradicts.
+/// Why a whole tensor cannot be what the arguments describe: the padded vocabulary, heads and query
+/// groups, hidden_size and ffn_hidden_size. Empty: nothing contradicts.
 /// @param name of the tensor in the whole model. @param shape of it.
-/// @param joined whether it is put together from several ranks.
-std::string contradiction(const MegatronArgs& args, const std::string& name, const Shape& shape,
-                          bool joined);
+std::string contradiction(const MegatronArgs& args, const std::string& name, const Shape& shape);
 
 /// One of several ranks, or of several experts.
 struct OneOf {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <string>
 #include <utility>
 
@@ -172,17 +173,38 @@ TEST(MegatronCuts, RanksOfLatentAttentionShowTheFormOfDownProjections) {
 
 TEST(MegatronCuts, RowsMustBeThoseOfTheArguments) {
   const std::string qkv = "decoder.layers.0.self_attention.linear_qkv.weight";
-  EXPECT_EQ(contradiction(usual(), qkv, {16, 8}, true), "");
-  EXPECT_NE(contradiction(usual(), qkv, {24, 8}, true).find("make 16"), std::string::npos);
-  EXPECT_EQ(contradiction(usual({{"attention_output_gate", p::kTrue}}), qkv, {24, 8}, true), "");
-  EXPECT_EQ(contradiction(usual(), qkv, {24, 8}, false), "");
-  EXPECT_EQ(contradiction(args_of({}), qkv, {24, 8}, true), "");
-  EXPECT_EQ(contradiction(usual({{"heterogeneous_layers_config_path", p::text("x")}}), qkv, {24, 8},
-                          true),
-            "");
-  EXPECT_EQ(contradiction(usual(), "embedding.word_embeddings.weight", {64, 8}, true), "");
-  EXPECT_NE(contradiction(usual(), "output_layer.weight", {62, 8}, true).find("64 with padding"),
+  EXPECT_EQ(contradiction(usual(), qkv, {16, 8}), "");
+  EXPECT_NE(contradiction(usual(), qkv, {24, 8}).find("make 16"), std::string::npos);
+  EXPECT_EQ(contradiction(usual({{"attention_output_gate", p::kTrue}}), qkv, {24, 8}), "");
+  EXPECT_EQ(contradiction(args_of({}), qkv, {24, 8}), "");
+  EXPECT_EQ(
+      contradiction(usual({{"heterogeneous_layers_config_path", p::text("x")}}), qkv, {24, 8}), "");
+  EXPECT_EQ(contradiction(usual(), "embedding.word_embeddings.weight", {64, 8}), "");
+  EXPECT_NE(contradiction(usual(), "output_layer.weight", {62, 8}).find("64 with padding"),
             std::string::npos);
+}
+
+TEST(MegatronCuts, SizesMustBeThoseOfTheArguments) {
+  const MegatronArgs args =
+      usual({{"hidden_size", p::number(8)}, {"ffn_hidden_size", p::number(12)}});
+  const std::string layer = "decoder.layers.0.";
+  for (const auto& [name, shape] :
+       std::map<std::string, Shape>{{"embedding.word_embeddings.weight", {64, 8}},
+                                    {"decoder.final_layernorm.weight", {8}},
+                                    {layer + "self_attention.linear_proj.weight", {8, 8}},
+                                    {layer + "mlp.linear_fc1.weight", {24, 8}},
+                                    {layer + "mlp.linear_fc2.weight", {8, 12}},
+                                    {layer + "mlp.shared_experts.linear_fc2.weight", {8, 20}}}) {
+    EXPECT_EQ(contradiction(args, name, shape), "") << name;
+  }
+  for (const auto& [name, shape] :
+       std::map<std::string, Shape>{{"embedding.word_embeddings.weight", {64, 16}},
+                                    {layer + "input_layernorm.weight", {16}},
+                                    {layer + "self_attention.linear_qkv.weight", {16, 16}}}) {
+    EXPECT_NE(contradiction(args, name, shape).find("hidden_size 8"), std::string::npos) << name;
+  }
+  EXPECT_EQ(contradiction(args, layer + "mlp.linear_fc2.weight", {8, 6}),
+            "it is [8, 6], but the arguments state ffn_hidden_size 12");
 }
 
 TorchTensor tensor_of(const Shape& shape, const Shape& strides) {
