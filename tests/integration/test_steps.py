@@ -16,7 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
+import numpy as np  # noqa: E402
+from all_commands import ask, silent  # noqa: E402
 from ckpt_format import by_name  # noqa: E402
+from format_files import write_safetensors  # noqa: E402
 from make_checkpoint import GeneratedSet, Parallel, make_set  # noqa: E402
 from mounted import (  # noqa: E402
     command,
@@ -284,6 +287,37 @@ class Steps(unittest.TestCase):
             told = [line for line in log.read_text().splitlines() if "step 1_1" in line]
             self.assertEqual(len(told), 1, told)
             self.assertIn(str(damaged), told[0])
+
+
+class Trackers(unittest.TestCase):
+    """verl writes the file of Megatron-LM that names the last step, beside its own directories."""
+
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+        self.run = self.root / "run"
+        for step in (10, 20):
+            write_safetensors(self.run / f"global_step_{step}/actor/model.safetensors",
+                              {"w": ("F32", np.full(2, step, "<f4"))})
+
+    def tracked(self, text: str) -> None:
+        (self.run / "latest_checkpointed_iteration.txt").write_text(text)
+
+    def test_the_step_that_it_names_is_the_last(self) -> None:
+        self.tracked("0000010\n")
+        result = run("inspect", self.run, "-v")
+        self.assertIn("step 10 (steps found: 10, 20)", result.stdout)
+        result = run("plan", self.run, "-v")
+        self.assertIn("newer than the step that latest_checkpointed_iteration.txt names, and perhaps not complete: 20",
+                      result.stderr)
+        self.assertIn("(steps found: 10, 20)", run("inspect", self.run, "--step", "20").stdout)
+
+    def test_one_that_is_not_there_is_refused(self) -> None:
+        for text, words in (("30", "names step '30', but that directory does not exist; available: 10, 20"),
+                            ("", "should name the last step, but has ''")):
+            self.tracked(text)
+            self.assertEqual(silent(self.run, self.root, words), {})
+            self.assertEqual(ask("plan", self.run, self.root).code, 2)
+            self.assertEqual(ask("plan", self.run, self.root, "--step", "20").code, 0)
 
 
 class Refusals(unittest.TestCase):

@@ -67,14 +67,19 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
     if (step) out.directories.emplace(*step, root / entry.name);
   }
   if (out.directories.empty() && !has_tracker) return std::nullopt;
-  if (!has_tracker) return out;
+  if (has_tracker) take_tracker(names, tree, needs_tracker, out);
+  return out;
+}
+
+void take_tracker(const StepNames& names, const SourceTreePtr& tree, bool needs_tracker,
+                  StepDirectories& out) {
+  out.tracker = names.tracker;
   try {
-    out.tracked = read_tracker(root / names.tracker, names, tree, out.tracked_ns);
+    out.tracked = read_tracker(out.root / names.tracker, names, tree, out.tracked_ns);
     out.tracks_release = out.tracked == names.release;
   } catch (const Error&) {
     if (needs_tracker) throw;
   }
-  return out;
 }
 
 std::optional<fs::path> tracked_directory(const fs::path& root, const StepNames& names,

@@ -51,6 +51,11 @@ struct StepDirectories {
 std::optional<StepDirectories> list_steps(const std::filesystem::path& root, const StepNames& names,
                                           const SourceTreePtr& tree, bool needs_tracker);
 
+/// Reads the tracker of `out.root`, which exists.
+/// @throws Error as list_steps() for an invalid tracker; kIo.
+void take_tracker(const StepNames& names, const SourceTreePtr& tree, bool needs_tracker,
+                  StepDirectories& out);
+
 /// The directory that the tracker names, if its name is that of no step: programs may choose it.
 std::optional<std::filesystem::path> tracked_directory(const std::filesystem::path& root,
                                                        const StepNames& names,

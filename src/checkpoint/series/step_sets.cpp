@@ -18,9 +18,11 @@
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
+#include "checkpoint/series/step_directories.h"
 #include "checkpoint/source_links.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -43,6 +45,7 @@ bool take_word(std::string_view& text, const std::array<std::string_view, size>&
 }
 
 using Folders = std::map<std::string, fs::path, OlderStep>;
+constexpr StepNames kFolderNames{step_of_folder};
 
 /// Where a step's checkpoint is: verl and NeMo RL keep several models, and the one that is trained
 /// has a directory of its own.
@@ -85,10 +88,25 @@ Folders folders_beside(const fs::path& source, const SourceTreePtr& tree) {
   return path_kind(source, tree) == PathKind::kDirectory ? find_folders(source, tree) : Folders();
 }
 
-std::vector<StepInfo> describe(const Folders& folders) {
+/// With the tracker that verl keeps beside them, as Megatron-LM does, if there is one.
+StepDirectories with_tracker(const fs::path& directory, Folders folders, const SourceTreePtr& tree,
+                             bool needs_tracker) {
+  StepDirectories found;
+  found.root = directory;
+  found.directories = std::move(folders);
+  const fs::path tracker = directory / kFolderNames.tracker;
+  if (path_kind(tracker, tree) == PathKind::kMissing) return found;
+  if (is_link(tracker) && refuses_links(tree)) throw link_refused(tracker);
+  take_tracker(kFolderNames, tree, needs_tracker, found);
+  return found;
+}
+
+std::vector<StepInfo> describe(const fs::path& directory, const Folders& folders,
+                               const SourceTreePtr& tree) {
+  const StepDirectories found = with_tracker(directory, folders, tree, /*needs_tracker=*/false);
   std::vector<StepInfo> steps;
   for (const auto& [step, folder] : folders) {
-    steps.push_back({step, {Rank()}, true, {folder}});
+    steps.push_back({step, {Rank()}, found.is_finished(step), {folder}});
   }
   return steps;
 }
@@ -137,7 +155,11 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
     throw choose_other(directory, folders, ErrorKind::kUsage, kAllStepsRefused);
   }
   const bool latest = options.step == kLatestStep;
-  const auto chosen = latest ? std::prev(folders.end()) : folders.find(options.step);
+  const StepDirectories found = with_tracker(directory, folders, tree, latest);
+  const bool is_tracked = latest && found.tracked;
+  const auto chosen = is_tracked ? folders.find(choose_step(found, options.step).step)
+                      : latest   ? std::prev(folders.end())
+                                 : folders.find(options.step);
   if (chosen == folders.end()) {
     throw choose_other(directory, folders, ErrorKind::kMissing,
                        "there is no directory of step '" + printable(options.step) + "'");
@@ -154,14 +176,8 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
   if (!is_folder) note_neighbours_in(chosen->second.parent_path(), tree, out);
   out.step = chosen->first;
   out.steps.clear();
-  std::vector<std::string> others;
-  for (const auto& [step, folder] : folders) {
-    out.steps.push_back(step);
-    if (step != chosen->first) others.push_back(step);
-  }
-  if (latest && !others.empty()) {
-    out.notes.push_back("using step " + out.step + "; also available: " + join_steps(others));
-  }
+  note_tracker(found, out);
+  note_other_steps(found, options.step, out);
   if (out.completeness.config.empty()) out.completeness.config = config_of(chosen->second, inner);
   return out;
 }
@@ -178,14 +194,14 @@ std::optional<std::string> steps_beside_model(const fs::path& directory,
 }
 
 std::vector<StepInfo> step_sets_beside_model(const fs::path& directory, const SourceTreePtr& tree) {
-  return describe(folders_beside(directory, tree));
+  return describe(directory, folders_beside(directory, tree), tree);
 }
 
 std::optional<std::vector<StepInfo>> find_step_sets(const fs::path& directory,
                                                     const SourceTreePtr& tree) {
   const Folders folders = find_folders(directory, tree);
   if (folders.empty() || has_own_model(directory, tree)) return std::nullopt;
-  return describe(folders);
+  return describe(directory, folders, tree);
 }
 
 }  // namespace reshardfs
