@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import unittest
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,15 +211,23 @@ class GoldenTorch(unittest.TestCase):
         ((source, case),) = cases("same", "deepspeed_z1_w2")
         (first,) = [path for path in source.iterdir() if path.is_dir()]
         root = self.root / "run"
+        shutil.copytree(first, root / "global_step10")
         shutil.copytree(first, root / "global_step20")
-        shutil.copytree(first, root / "global_step30")
         result = run("inspect", root)
         self.assertEqual(result.code, 2)
-        self.assertIn("has no latest, which names the last step saved; available: 20, 30", one_line(result))
-        (root / "latest").write_text("global_step20\n")
-        self.assertEqual(json.loads(run("inspect", root, "--json").stdout)["step"], "20")
-        self.assertEqual(self.exported(root, "--step", "30"), self.expected(case))
-        self.assertEqual(self.exported(root / "global_step30"), self.expected(case))
+        self.assertIn("has no latest, which names the last step saved; available: 10, 20", one_line(result))
+        (root / "latest").write_text("global_step10\n")
+        self.assertEqual(json.loads(run("inspect", root, "--json").stdout)["step"], "10")
+        self.assertIn("is of step 10 by what it has, but of step 20", one_line(run("inspect", root, "--step", "20")))
+        model = root / "global_step20/mp_rank_00_model_states.pt"
+        with zipfile.ZipFile(model) as saved:
+            members = [(name, saved.read(name)) for name in saved.namelist()]
+        with zipfile.ZipFile(model, "w") as saved:
+            for name, data in members:
+                before, key, behind = data.partition(b"global_steps")
+                saved.writestr(name, before + key + behind.replace(b"K\x0a", b"K\x14", 1) if key else data)
+        self.assertEqual(self.exported(root, "--step", "20"), self.expected(case))
+        self.assertEqual(self.exported(root / "global_step20"), self.expected(case))
 
     def test_a_server_may_have_the_files(self) -> None:
         for name in ("views_214", "stream_views_113", "fsdp_mesh_2x2_26", "deepspeed_z2_w3_groups",

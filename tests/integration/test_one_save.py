@@ -69,6 +69,7 @@ class Zero(OneSaveTest):
         (2, "optimizer", of_step(500), "the step of group 0 is 10 .* 500"),
         (3, "optimizer", of_step(stored(np.float32(500).reshape(()))), "the step of group 0 is 10 .* 500"),
         (2, "optimizer", stating(ds_version="0.19.8"), "ds_version is 0.16.2 .* 0.19.8"),
+        (2, "optimizer", lambda saved: saved["optimizer_state_dict"].update(zero_stage=1), "zero_stage is 2 .* 1"),
         (1, "model", stating(dp_world_size=3), "dp_world_size 3"),
         (2, "model", stating(global_steps=7), "after step 10, .* global_steps 7"),
         (2, "model", stating(ds_version="0.19.8"), "ds_version"),
@@ -100,9 +101,24 @@ class Zero(OneSaveTest):
                 zero.write_set(self.run, spec)
                 self.assert_sound(spec.reference())
 
+    def test_the_directory_has_the_name_of_the_step(self) -> None:
+        for stage in (1, 3):
+            with self.subTest(stage):
+                shutil.rmtree(self.run, ignore_errors=True)
+                zero.write_set(self.run, spec_of(stage))
+                (self.run / "global_step10").rename(self.run / "global_step20")
+                (self.run / "latest").write_text("global_step20")
+                words = "is of step 10 by what it has, but of step 20 by the name of its directory"
+                for source in (self.run, self.run / "global_step20"):
+                    self.assert_refused(words, source)
+                (self.run / "global_step20").rename(self.run / "kept")
+                (self.run / "latest").write_text("kept")
+                self.assert_sound(spec_of(stage).reference())
+
     def test_an_optimizer_may_have_made_fewer_steps(self) -> None:
         """It skips steps that overflow, and may have been started anew."""
         spec = spec_of(2)
+        spec.tag = "global_step12"
         zero.write_set(self.run, spec)
         saved = zero.model_states(spec, 0) | {"global_steps": 12, "skipped_steps": 2}
         write_archive(self.run / spec.tag / "mp_rank_00_model_states.pt", saved)
@@ -189,6 +205,11 @@ class Universal(OneSaveTest):
         self.assert_sound(self.spec.reference())
         shutil.rmtree(self.place / "zero" / "layers.0.b")
         self.assert_all_refuse("layers.0.b.*mp_rank_01_model_states.pt lists it")
+
+    def test_the_directory_has_the_name_of_the_step(self) -> None:
+        self.place = self.place.rename(self.run / "global_step20_universal")
+        (self.run / "latest_universal").write_text(self.place.name)
+        self.assert_all_refuse("is of step 10 by what it has, but of step 20 by the name of its directory")
 
     def test_files_of_model_states_are_of_one_save(self) -> None:
         states = zero.model_states(self.spec, 0) | {"global_steps": 11}

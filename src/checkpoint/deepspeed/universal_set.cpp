@@ -17,6 +17,7 @@
 #include "checkpoint/deepspeed/joined_tensors.h"
 #include "checkpoint/deepspeed/module_copies.h"
 #include "checkpoint/deepspeed/universal_statement.h"
+#include "checkpoint/deepspeed/zero_names.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
@@ -34,17 +35,6 @@ constexpr const char* kZero = "zero";
 constexpr std::string_view kWeights = "fp32";
 constexpr std::string_view kStepFile = "step";
 constexpr std::string_view kStateExtension = ".pt";
-
-/// "500" for "global_step500_universal".
-std::optional<std::string> parse_universal_tag(std::string_view name) {
-  constexpr std::string_view kBegin = "global_step";
-  constexpr std::string_view kEnd = "_universal";
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
-  name.remove_prefix(kBegin.size());
-  if (name.size() <= kEnd.size()) return std::nullopt;
-  const auto step = parse_number(name.substr(0, name.size() - kEnd.size()));
-  return step ? std::optional(std::to_string(*step)) : std::nullopt;
-}
 
 constexpr StepNames kUniversalTagNames{parse_universal_tag, {}, "latest_universal"};
 

@@ -73,6 +73,7 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
   } catch (Error& error) {
     throw error.in_file(directory.string());
   }
+  require_step_of_name(directory, facts);
   const ZeroModelStates& first = models_.front().states;
   if (first.is_disordered) {
     throw Error(ErrorKind::kUnsupported,

@@ -10,6 +10,7 @@
 
 #include "base/text/text.h"
 #include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_facts.h"
 #include "checkpoint/deepspeed/zero_layers.h"
 #include "checkpoint/deepspeed/zero_part.h"
 #include "checkpoint/deepspeed/zero_states.h"
@@ -108,6 +109,8 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   const fs::path model_path = directory / part->second.model.begin()->second;
   const ByteSourcePtr model = open_file(model_path, tree);
   ModelFile read = read_archive(*model, read_model);
+  require_step_of_name(directory,
+                       {{model_path.filename().string(), read_archive(*model, zero_model_facts)}});
   require_files(directory, step.experts, read.experts);
   std::vector<JoinedTensors> joined;
   JoinedTensors& out = joined.emplace_back(model_path);

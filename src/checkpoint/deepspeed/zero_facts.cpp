@@ -11,12 +11,15 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "checkpoint/deepspeed/zero_names.h"
+#include "checkpoint/series/step_directories.h"
 #include "format/torch/torch_tensor.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::string_view kStepKey = "step";
+constexpr const char* kGlobalSteps = "global_steps";
 
 template <typename T>
 std::optional<std::int64_t> whole_number(std::span<const std::byte> bytes) {
@@ -110,7 +113,11 @@ SaveFacts zero_optimizer_facts(const TorchArchive& archive, PickleValue optimize
                                ZeroSteps& steps) {
   const PickleTree& tree = archive.tree();
   SaveFacts facts;
-  add_text(tree, tree.find(tree.root(), "optimizer_state_dict"), "ds_version", facts);
+  const PickleValue states = tree.find(tree.root(), "optimizer_state_dict");
+  add_text(tree, states, "ds_version", facts);
+  if (const auto stage = tree.integer(tree.find(states, "zero_stage"))) {
+    facts.emplace("zero_stage", std::to_string(*stage));
+  }
   add_text(tree, tree.root(), "ds_version", facts);
   add_steps(archive, optimizer, steps);
   for (const auto& [group, step] : steps) {
@@ -130,6 +137,25 @@ void require_one_zero_save(const std::filesystem::path& directory,
     require_one_zero_save(files);
   } catch (const Error& error) {
     throw Error(error.kind(), error.message()).in_file(directory.string()).hint(kBringAll);
+  }
+}
+
+void require_step_of_name(const std::filesystem::path& directory,
+                          const std::vector<ZeroFile>& files) {
+  const std::string name = directory_name(directory);
+  auto named = parse_zero_tag(name);
+  if (!named) named = parse_universal_tag(name);
+  if (!named) return;
+  for (const ZeroFile& file : files) {
+    const auto saved = file.facts.find(kGlobalSteps);
+    if (saved == file.facts.end() || saved->second == *named) continue;
+    throw Error(ErrorKind::kBadInput, "is of step " + saved->second +
+                                          " by what it has, but of step " + *named +
+                                          " by the name of its directory")
+        .in_file((directory / file.name).string())
+        .hint(
+            "give the directory the name that it was saved with; if that is so, name a copy or a "
+            "link of it without this number");
   }
 }
 

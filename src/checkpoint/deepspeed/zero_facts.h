@@ -66,6 +66,10 @@ void require_one_zero_save(const std::vector<ZeroFile>& files);
 void require_one_zero_save(const std::filesystem::path& directory,
                            const std::vector<ZeroFile>& files);
 
+/// @throws Error kBadInput if a file states other global_steps than the name of the directory.
+void require_step_of_name(const std::filesystem::path& directory,
+                          const std::vector<ZeroFile>& files);
+
 /// @param steps of a file of optim_states, named `name`.
 /// @param model_steps what a file of model_states states as global_steps.
 /// @throws Error kBadInput, without the directory, if the optimizer has made more steps.

@@ -133,4 +133,21 @@ std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
   return step;
 }
 
+std::optional<std::string> parse_zero_tag(std::string_view name) {
+  constexpr std::string_view kBegin = "global_step";
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const auto step = parse_number(name.substr(kBegin.size()));
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
+
+std::optional<std::string> parse_universal_tag(std::string_view name) {
+  constexpr std::string_view kBegin = "global_step";
+  constexpr std::string_view kEnd = "_universal";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  name.remove_prefix(kBegin.size());
+  if (name.size() <= kEnd.size()) return std::nullopt;
+  const auto step = parse_number(name.substr(0, name.size() - kEnd.size()));
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
+
 }  // namespace reshardfs

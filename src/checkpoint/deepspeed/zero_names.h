@@ -57,4 +57,10 @@ Error uncut_zero(const std::filesystem::path& directory, const std::string& file
 std::optional<ZeroStep> find_zero_files(const std::filesystem::path& directory,
                                         const SourceTreePtr& tree);
 
+/// "500" for "global_step500".
+std::optional<std::string> parse_zero_tag(std::string_view name);
+
+/// "500" for "global_step500_universal".
+std::optional<std::string> parse_universal_tag(std::string_view name);
+
 }  // namespace reshardfs

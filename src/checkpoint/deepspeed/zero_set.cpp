@@ -28,14 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "500" for "global_step500".
-std::optional<std::string> parse_zero_tag(std::string_view name) {
-  constexpr std::string_view kBegin = "global_step";
-  if (!name.starts_with(kBegin)) return std::nullopt;
-  const auto step = parse_number(name.substr(kBegin.size()));
-  return step ? std::optional(std::to_string(*step)) : std::nullopt;
-}
-
 constexpr StepNames kZeroTagNames{parse_zero_tag, {}, "latest"};
 
 /// The files of each mp_rank, which are of stages of a pipeline, or of ranks of tensor parallelism

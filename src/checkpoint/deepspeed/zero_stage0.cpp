@@ -70,7 +70,9 @@ bool is_whole(const TorchArchive& archive) {
 
 std::optional<Discovery> read_without_zero(const fs::path& directory, const std::string& name,
                                            const SourceTreePtr& tree) {
-  if (!read_archive(*open_file(directory / name, tree), is_whole)) return std::nullopt;
+  const ByteSourcePtr file = open_file(directory / name, tree);
+  if (!read_archive(*file, is_whole)) return std::nullopt;
+  require_step_of_name(directory, {{name, read_archive(*file, zero_model_facts)}});
   CheckpointOptions options;
   options.state_key = kModule;
   TorchRanks ranks(directory, options, tree);
@@ -101,6 +103,7 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
   }
   require_stages(directory, step, stages);
   require_one_zero_save(directory, facts);
+  require_step_of_name(directory, facts);
   std::vector<JoinedTensors> joined;
   joined.emplace_back(directory / step.layers.begin()->second);
   take_layers(directory, step.layers, tree, joined, left);

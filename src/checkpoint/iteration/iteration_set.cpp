@@ -2,6 +2,7 @@
 #include "checkpoint/iteration/iteration_set.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/text/text.h"
 #include "checkpoint/iteration/iteration_adapter.h"
 #include "checkpoint/iteration/iteration_catalogue.h"
@@ -32,6 +34,8 @@ namespace {
 constexpr std::string_view kIterationExtension = ".safetensors";
 /// Where the writer's output directory has the steps.
 constexpr std::string_view kOutput = "checkpoint";
+constexpr std::string_view kCommonJson = "common.json";
+constexpr std::uint64_t kMostCommonBytes = std::uint64_t{1} << 20U;
 
 /// A directory of Hugging Face, for the original too, whatever else is there.
 bool is_published_model(const std::vector<DirectoryEntry>& entries) {
@@ -89,6 +93,7 @@ class StepReader {
     } else {
       read_whole();
     }
+    compare_common();
     if (!out_.files.empty()) return std::move(links_);
     throw Error(ErrorKind::kMissing, "has no file of the step").in_file(directory_.string());
   }
@@ -105,6 +110,25 @@ class StepReader {
     if (!has(entries_, kIterationAdapter)) return;
     out_.adapter = adapter_of_iteration(directory_ / kIterationAdapter, tree_);
     out_.notes.push_back("the set is " + out_.adapter + ": it has no weights of the model itself");
+  }
+
+  /// The last of several saves on one device has been seen to write all files, so that this is no
+  /// proof.
+  void compare_common() {
+    const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                    [](const auto& one) { return one.name == kCommonJson; });
+    if (step_.empty() || entry == entries_.end() || !entry->is_regular) return;
+    if (entry->is_link && refuses_links(tree_)) return;
+    const auto json = JsonDocument::parse(
+        read_small_file(directory_ / kCommonJson, kMostCommonBytes, unrecorded(tree_)));
+    const auto stated =
+        json && json->value().is_object() ? json->value().find("global_step") : std::nullopt;
+    const auto step = stated ? stated->integer() : std::nullopt;
+    if (!step || std::to_string(*step) == step_) return;
+    out_.completeness.doubts.push_back(printable((directory_ / kCommonJson).string()) +
+                                       " states global_step " + std::to_string(*step) +
+                                       ", but the directory is of step " + step_ +
+                                       ": are its files of one save?");
   }
 
   bool is_file_of_tensors(const DirectoryEntry& entry) const {
