@@ -35,6 +35,17 @@ bool is_any_of(std::string_view name, const std::array<std::string_view, size>& 
   });
 }
 
+/// The names of directories with models.
+std::vector<std::string> models_below(const std::filesystem::path& directory,
+                                      const SourceTreePtr& tree) {
+  std::vector<std::string> models;
+  for (const std::string& name : directories_by_number(directory, tree)) {
+    if (is_checkpoint(directory / name)) models.push_back(name);
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
 bool contains(std::string_view name, std::string_view word) noexcept {
   return name.find(word) != std::string_view::npos;
 }
@@ -68,11 +79,7 @@ bool has_no_weights(std::string_view name) noexcept {
 
 Error without_weights(const std::filesystem::path& directory, const std::vector<std::string>& names,
                       const SourceTreePtr& tree) {
-  std::vector<std::string> models;
-  for (const std::string& name : directories_by_number(directory, tree)) {
-    if (is_checkpoint(directory / name)) models.push_back(name);
-  }
-  std::sort(models.begin(), models.end());
+  const std::vector<std::string> models = models_below(directory, tree);
   const std::string what = "has no weights, only " + name_list(names);
   if (models.empty()) {
     return Error(ErrorKind::kMissing, what)
@@ -82,6 +89,17 @@ Error without_weights(const std::filesystem::path& directory, const std::vector<
   return Error(ErrorKind::kMissing, what + "; the models are below it, in " + name_list(models))
       .in_file(directory.string())
       .hint("name one of them, for example " + printable((directory / models.front()).string()));
+}
+
+void refuse_beside_models(const std::filesystem::path& directory, const std::string& name,
+                          const SourceTreePtr& tree) {
+  const std::vector<std::string> models = models_below(directory, tree);
+  if (models.empty()) return;
+  throw Error(ErrorKind::kMissing, "has '" + printable(name) + "' beside models in " +
+                                       name_list(models) + ": which is the checkpoint?")
+      .in_file(directory.string())
+      .hint("name one of them, for example " + printable((directory / models.front()).string()) +
+            ", or the file");
 }
 
 }  // namespace reshardfs

@@ -35,4 +35,10 @@ bool has_no_weights(std::string_view name) noexcept;
 Error without_weights(const std::filesystem::path& directory, const std::vector<std::string>& names,
                       const SourceTreePtr& tree);
 
+/// Beside the models of a pipeline, a file of any name may be what a training has measured.
+/// @param name of a file, the only one that could be the checkpoint.
+/// @throws Error kMissing if directories beside it have models.
+void refuse_beside_models(const std::filesystem::path& directory, const std::string& name,
+                          const SourceTreePtr& tree);
+
 }  // namespace reshardfs

@@ -111,6 +111,17 @@ class Neighbours(unittest.TestCase):
         self.assertIn("has 2 checkpoints: 'unet_ema', 'unet'; name one of them", result.stderr)
         self.assertEqual(run("inspect", self.place).code, 2)
 
+    def test_a_file_beside_models_is_not_taken_for_the_checkpoint(self) -> None:
+        saved("latents.pt")(self.place)
+        self.assertEqual(run("plan", self.place).code, 0)
+        for name in ("unet", "vae"):
+            safetensors("diffusion_pytorch_model.safetensors")(self.place / name)
+        for command, result in self.answers():
+            with self.subTest(command):
+                self.assertEqual(result.code, 2, result.stdout)
+                self.assertIn("has 'latents.pt' beside models in 'unet', 'vae': which is the checkpoint?", result.stderr)
+        self.assertEqual(run("plan", self.place / "latents.pt").code, 0)
+
     def test_a_name_in_an_older_index_and_another_file_is_named(self) -> None:
         write = {"a.safetensors": tensors(1, "x", "both"), "b.safetensors": tensors(2, "y", "both")}
         self.place.mkdir()

@@ -358,6 +358,7 @@ std::optional<SourceFiles> find_only_torch_file(const std::filesystem::path& roo
            });
   });
   if (has_others) return std::nullopt;
+  refuse_beside_models(root, names.front(), tree);
   return take_file(root, entries, names.front(), tree);
 }
 
