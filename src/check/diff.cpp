@@ -266,10 +266,9 @@ UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOp
 std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
                                 Progress& progress) {
   const std::vector<Pair> pairs = pairs_of(a, b, options);
-  if (pairs.empty() && !options.allow_unmatched &&
-      !(a.table().parameters().empty() && b.table().parameters().empty())) {
+  if (pairs.empty()) {
     throw Error(ErrorKind::kUsage, "no parameter is left to compare")
-        .hint("check --include, --exclude and --weights-only");
+        .hint("check --include, --exclude, --weights-only, --a-drop and --b-drop");
   }
   for (const Pair& pair : pairs) {
     if (pair.a != nullptr && pair.b != nullptr) {

@@ -471,6 +471,8 @@ void Verification::open(SourceOpening& opening) {
   if (set_) {
     renames_ = opening.renames();
     options_.names.state_prefixes = opening.state_prefixes();
+    renames_.require_distinct(
+        names_in(*set_), [this](const std::string& name) { return options_.names.takes(name); });
     const bool is_sound = report_.problems.empty();
     if (is_sound || !opening.maps().empty()) lay_out(opening);
     if (is_sound) state_model(opening);

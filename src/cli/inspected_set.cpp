@@ -117,13 +117,14 @@ Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
   Inspected inspected{opening.options_of_set(), set, contents_of(*set), {}, std::nullopt, {}};
   for (const std::string& warning : opening.unmatched_warnings())
     log_warning(LogEvent::kConversionWarning, "{}", warning);
-  rename(opening.renames(), inspected.contents);
   const bool is_laid_out = source.strategy || !source.sizes.empty();
   inspected.names = arguments.names;
   inspected.names.state_prefixes = opening.state_prefixes();
   const auto takes = [names = inspected.names](const std::string& name) {
     return names.takes(name);
   };
+  opening.renames().require_distinct(names_in(*set), takes);
+  rename(opening.renames(), inspected.contents);
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {
     inspected.laid_out = DiffSide::open(source, wanted, opening);

@@ -287,6 +287,14 @@ class Refused(DiffTest):
         self.refused(2, a, b, "--name-map", "/nowhere", words=("--name-map",))
         self.refused(2, a, b, "--src-strategy", "none", words=("--help",))
 
+    def test_nothing_is_not_equal(self) -> None:
+        records = [record_of("w", "Float32", np.ones(3, "<f4"))]
+        a, b = self.files(records, records)
+        for words in (("--a-drop", "w", "--b-drop", "w"), ("--include", "x", "--allow-unmatched")):
+            result = run("diff", a, b, *words)
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("no parameter is left to compare", result.stderr)
+
     def test_sets_that_cannot_be_read(self) -> None:
         made = make_set(self.directory / "m", Parallel(tp=4), Parallel(tp=2), layers=1)
         strategy = ("--b-strategy", made.src_strategy)

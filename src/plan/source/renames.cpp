@@ -332,6 +332,20 @@ std::vector<std::string> Renames::of(const std::vector<std::string>& stored) con
   return names;
 }
 
+void Renames::require_distinct(const std::vector<std::string>& stored,
+                               const NameTaker& takes) const {
+  if (!are_given()) return;
+  std::unordered_map<std::string, std::string_view> known;
+  for (const std::string& name : stored) {
+    const auto shown = (*this)(name);
+    if (!shown || (takes && !takes(*shown))) continue;
+    const auto [first, is_new] = known.emplace(*shown, name);
+    if (!is_new && first->second != name) {
+      require_apart(std::string(first->second), name, *shown);
+    }
+  }
+}
+
 NameTaker Renames::taking(const NameTaker& takes) const {
   if (!changes_any() || (!takes && drops_.empty())) return takes;
   return [renames = *this, takes](const std::string& stored) {

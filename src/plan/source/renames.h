@@ -35,12 +35,17 @@ class Renames {
   /// all stay as they are stored.
   void settle_wrappers(const CheckpointSet& set);
 
+  /// Whether --drop leaves out what has this new name.
+  bool drops(const std::string& name) const { return is_dropped(name, nullptr); }
+
   /// nullopt: it is left out.
   std::optional<std::string> operator()(const std::string& stored) const;
   /// The new names, without those that are left out.
   std::vector<std::string> of(const std::vector<std::string>& stored) const;
   /// Selects stored names by their new ones. Empty for an empty one without drops.
   NameTaker taking(const NameTaker& takes) const;
+  /// @throws Error kUsage if two of the stored names become one that `takes` selects.
+  void require_distinct(const std::vector<std::string>& stored, const NameTaker& takes) const;
   /// "--rename 'OLD=NEW'" and "--drop 'OLD'" of rules that take none of these names.
   std::vector<std::string> idle(const std::vector<std::string>& stored) const;
 
