@@ -20,6 +20,7 @@
 #include "checkpoint/series/step.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/shared_words.h"
+#include "conversion/stated_model/model_numbers.h"
 #include "daemon/keeping/service_manager.h"
 #include "daemon/mount_tree.h"
 #include "daemon/outage.h"
@@ -65,6 +66,14 @@ void require_mountpoint(const MountArguments& arguments) {
   }
 }
 
+/// A mount that need not wait shows them with a warning.
+void require_whole_files(const Conversion& conversion) {
+  for (const std::string& warning : conversion.warnings()) {
+    if (warning.find(kEndsEarly) == std::string::npos) continue;
+    throw Error(ErrorKind::kBadInput, warning);
+  }
+}
+
 /// All that a mount checks before it is live.
 void open_all(const MountArguments& arguments) {
   if (!arguments.fuse_socket) require_mountpoint(arguments);
@@ -72,7 +81,9 @@ void open_all(const MountArguments& arguments) {
   if (options.source.step == kAllSteps) {
     all_steps_tree(options);
   } else {
-    conversion_tree(Conversion::open(options));
+    const Conversion conversion = Conversion::open(options);
+    require_whole_files(conversion);
+    conversion_tree(conversion);
   }
 }
 

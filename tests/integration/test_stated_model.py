@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np
+from all_commands import refusals, silent
 from format_files import Tensors, read_safetensors, write_safetensors
 from meta_sets import whole_model, write_release
 from mounted import Result, mounted, run, run_unittests, scratch
@@ -151,10 +152,55 @@ class Layers(StatedModelTest):
         self.assertEqual(result.code, 0, result.stderr)
         self.assertEqual(run("plan", out / "hf").stderr, "")
 
+    def test_what_is_dropped_is_not_missed(self) -> None:
+        self.write(llama(), LLAMA)
+        for option in ("*layers.1.*", "*layers.3.*", "lm_head.weight", "*layers.2.mlp.up_proj*", "*q_proj*"):
+            with self.subTest(option):
+                self.assertEqual(refusals(self.source, self.root, "--drop", option), {})
+        self.write(llama((0, 1, 3)), LLAMA)
+        self.assertEqual(silent(self.source, self.root, "has no tensor of layer 2", "--drop", "*layers.1.*"), {})
+
+    def test_an_export_of_a_part_says_so(self) -> None:
+        """What its options left out is not missed; what is missing beyond that, or of another size, is."""
+        self.write(llama(), LLAMA)
+        part = self.root / "out/hf"
+        for option, words in ((("--include", "*layers.0.*"), r"what --include '\*layers.0.\*' of its export has left out"),
+                              (("--drop", "*layers.1.*"), r"what --drop '\*layers.1.\*' of its export has left out")):
+            run("export", self.source, self.root / "out", "--force", "--views", "hf", *option)
+            self.assertEqual(refusals(part, self.root), {})
+            for command in ("verify", "inspect", "plan"):
+                result = run(command, part)
+                self.assertRegex(result.stdout + result.stderr, rf"unknown {words} \(.reshardfs-export.jsonl\)")
+                self.assertNotIn("complete, according", result.stdout)
+        run("export", self.source, self.root / "out", "--force", "--views", "hf", "--include", "*layers.[012].*")
+        shard = next(part.glob("*.safetensors"))
+        kept = {name: tensor for name, tensor in read_safetensors(shard)[0].items() if ".layers.1." not in name}
+        write_safetensors(shard, kept, {"format": "pt"})
+        (part / "model.safetensors.index.json").unlink()
+        self.assertEqual(silent(part, self.root, "has no tensor of layer 1, but"), {})
+        (part / "config.json").write_text(json.dumps(LLAMA | {"hidden_size": 64}))
+        self.assertEqual(silent(part, self.root, r"is \[16\], but config.json states \[64\]|no tensor of layer 1"), {})
+
     def test_an_adapter_is_no_part(self) -> None:
         name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
         self.write(tensors({name: (2, 16)}), LLAMA, name="adapter_model.safetensors")
         self.assertEqual(run("plan", self.source).code, 0)
+
+
+class Unread(StatedModelTest):
+    """Beside a config.json that cannot be read, nothing is compared: that is said."""
+
+    def test_all_commands_say_it(self) -> None:
+        self.write(llama((0, 1)), LLAMA)
+        for text, words in (('{"model_type": "llama", "num_hidden_lay', "config.json ends before it is complete"),
+                            ("", "config.json ends before it is complete"),
+                            ("[]", "config.json cannot be read as the object of a config.json"),
+                            ('{"a": }', "config.json cannot be read as the object of a config.json")):
+            with self.subTest(text):
+                (self.source / "config.json").write_text(text)
+                self.assertEqual(silent(self.source, self.root, words + ".*; nothing is compared with it"), {})
+                result = run("export", self.source, self.root / "out", "--force", "--views", "hf")
+                self.says(result.stderr, "nothing is compared with it")
 
 
 class Sizes(StatedModelTest):

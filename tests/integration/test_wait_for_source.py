@@ -156,6 +156,19 @@ class Waiting(Place):
 
         self.comes_late(cut, "rank_1/.*(damaged|complete)")
 
+    def test_a_config_that_is_still_written(self) -> None:
+        def cut_short() -> Callable[[], None]:
+            config = self.made.source / "config.json"
+            config.write_text('{"model_type": "llama", "num_hid')
+            return lambda: self.replace(config, '{"model_type": "of no table"}')
+
+        self.comes_late(cut_short, r"set/config.json ends before it is complete")
+
+    def replace(self, path: Path, text: str) -> None:
+        other = path.with_name(".other")
+        other.write_text(text)
+        other.rename(path)
+
     def test_in_a_file_of_options_and_for_mount(self) -> None:
         with self.place() as made:
             config = self.root / "r.toml"

@@ -12,6 +12,7 @@
 
 #include "base/json/json_value.h"
 #include "base/text/numbers.h"
+#include "base/text/text.h"
 #include "modelmap/training_settings.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
@@ -75,10 +76,27 @@ std::optional<ModelNumbers> numbers_of_any_type(const std::string& json, const s
   return numbers;
 }
 
+/// Whether what a program writes of an object lacks its end.
+bool is_cut_short(const std::string& text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return true;
+  return text[first] == '{' && text[text.find_last_not_of(kBlanks)] != '}';
+}
+
+std::string unread_words(const std::filesystem::path& file, const std::string& text,
+                         const Error& error) {
+  const std::string what =
+      is_cut_short(text)
+          ? std::string(kEndsEarly) + ": it is still being written, or was not copied whole"
+          : "cannot be read as the object of a config.json (" + error.message() + ")";
+  return printable(file.string()) + " " + what + "; nothing is compared with it";
+}
+
 }  // namespace
 
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
-                                              const SourceTreePtr& tree) {
+                                              const SourceTreePtr& tree, std::string* unread) {
   if (file.empty() || path_kind(file, tree) != PathKind::kOther) return std::nullopt;
   std::string text;
   modelmap::ModelConfig config;
@@ -88,7 +106,8 @@ std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
     config = modelmap::ModelConfig::parse(text, name);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kIo) throw;
-    return std::nullopt;  // whoever needs it says what is wrong with it
+    if (unread != nullptr) *unread = unread_words(file, text, error);
+    return std::nullopt;
   }
   ModelNumbers numbers = numbers_in(config, name);
   numbers.rule = name == "params.json" && numbers.type.empty() ? &untyped_layer_rule()

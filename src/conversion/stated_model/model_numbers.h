@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/known.h"
@@ -31,9 +32,15 @@ struct ModelNumbers {
 /// Of config.json or params.json. Nothing if there is no such file, or it states no numbers.
 /// @param file empty: none.
 /// @param tree opens the file; nullptr: by its path.
+/// @param unread if given, is set to a warning where the file is no JSON object, or has a part of
+///        one: then nothing is known.
 /// @throws Error kIo.
 std::optional<ModelNumbers> numbers_of_config(const std::filesystem::path& file,
-                                              const SourceTreePtr& tree);
+                                              const SourceTreePtr& tree,
+                                              std::string* unread = nullptr);
+
+/// In the warning about a file that may be whole later.
+inline constexpr std::string_view kEndsEarly = "ends before it is complete";
 
 /// Of the YAML file of a training job of MindFormers; nothing if it states no numbers. What stands
 /// there twice with different values is not known.

@@ -131,7 +131,9 @@ class ModelStatement {
     if (const auto layer = layer_of(name)) stacks_[layer->block].add(layer->number, layer->rest);
   }
 
-  bool takes(const std::string& name) const { return !question_.takes || question_.takes(name); }
+  bool takes(const std::string& name) const {
+    return (!question_.takes || question_.takes(name)) && !question_.drops.drops(name);
+  }
 
   /// The stack that the configuration counts: that of the rule's word, and of several the one with
   /// most layers.
@@ -334,7 +336,8 @@ bool has_use_for_config(const SourceRequest& request) {
 
 ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& set,
                              const SourceTreePtr& tree) {
-  ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}, {}};
+  ModelQuestion question{set, nullptr, request.path, request.maps.model_config, {}, {}, {}, {}};
+  question.drops = Renames({}, request.drops, state_prefixes(request, set));
   question.tree = tree && question.config.empty() ? unrecorded(tree) : config_tree(request);
   const std::filesystem::path& training = request.maps.training_config;
   const auto numbers =
@@ -351,10 +354,14 @@ std::filesystem::path config_of(const ModelQuestion& question) {
   return root_of(question).parent_path() / "config.json";
 }
 
-Completeness state_model(const ModelQuestion& question) {
+namespace {
+
+Completeness state_numbers(const ModelQuestion& question) {
   Completeness out = question.set.completeness();
+  std::string unread;
+  const auto config = numbers_of_config(config_of(question), question.tree, &unread);
+  if (!unread.empty()) out.doubts.push_back(unread);
   if (lacks_ranks(question) || !adapter_words(question.set).empty()) return out;
-  const auto config = numbers_of_config(config_of(question), question.tree);
   const auto arguments = numbers_of_arguments(question.set);
   const bool is_known = (config && config->layers) || arguments || question.training;
   ModelStatement statement(question, out);
@@ -362,36 +369,32 @@ Completeness state_model(const ModelQuestion& question) {
   if (arguments) statement.compare(*arguments);
   if (question.training) statement.compare(*question.training);
   if (!is_known || (config && config->rule == nullptr)) statement.compare_layers_alone();
-  const bool has_findings = out.missing.size() + out.differences.size() + out.doubts.size() >
-                            question.set.completeness().missing.size() +
-                                question.set.completeness().differences.size() +
-                                question.set.completeness().doubts.size();
-  if (has_findings && is_exported_part(root_of(question))) return question.set.completeness();
   return out;
 }
 
-std::vector<std::string> model_warnings(const ModelQuestion& question) {
-  Completeness statement = state_model(question);
-  name_missing(statement);
-  return warnings_of(statement, question.takes);
-}
-
-std::optional<Error> flaw_of_model(const Completeness& statement) {
-  if (!statement.missing.empty()) {
-    return Error(statement.missing.front())
-        .hint("bring the files that have the rest, or give --partial to show what is there");
+/// What an export of ours has left out is not missing. Where its options do not tell which names
+/// these are, nothing is.
+Completeness state_part(const ModelQuestion& question, const ExportedPart& part) {
+  ModelQuestion of_part = question;
+  of_part.takes = [&](const std::string& name) {
+    return (!question.takes || question.takes(name)) && (!part.takes || part.takes(name));
+  };
+  Completeness out = state_numbers(of_part);
+  const Completeness& own = question.set.completeness();
+  if (!part.takes) {
+    out.missing = own.missing;
+    out.doubts = own.doubts;
   }
-  const auto size =
-      std::find_if(statement.differences.begin(), statement.differences.end(),
-                   [](const Error& error) { return error.kind() == ErrorKind::kBadInput; });
-  if (size == statement.differences.end()) return std::nullopt;
-  return Error(*size).hint(
-      "give the config.json of this model with --model-config, or --partial to show it as it is");
+  out.grounds.clear();
+  out.unstated = part.words;
+  return out;
 }
 
-void name_missing(Completeness& statement) {
-  for (const Error& error : statement.missing) statement.doubts.emplace_back(error.what());
-  statement.missing.clear();
+}  // namespace
+
+Completeness state_model(const ModelQuestion& question) {
+  const auto part = exported_part(root_of(question));
+  return part ? state_part(question, *part) : state_numbers(question);
 }
 
 }  // namespace reshardfs

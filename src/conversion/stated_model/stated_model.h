@@ -16,6 +16,7 @@
 #include "base/text/glob.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
+#include "plan/source/renames.h"
 #include "plan/source/source_table.h"
 #include "storage/source_tree.h"
 
@@ -35,6 +36,8 @@ struct ModelQuestion {
   std::shared_ptr<const ModelNumbers> training{};
   /// Selects tensors by their names in the set; others are not missed. Empty: all.
   NameTaker takes{};
+  /// Leave tensors out by the same names, with --drop: these are not missed, either.
+  Renames drops{};
 };
 
 /// Whether the configuration that a request names, if any, has a use: for a map, for sizes, or for
