@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -16,7 +17,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
-from format_files import Tensors, read_safetensors, same, write_safetensors  # noqa: E402
+from all_commands import COMMANDS as COMMANDS_OF_SETS  # noqa: E402
+from all_commands import ask, refusals, silent  # noqa: E402
+from format_files import Tensors, read_safetensors, same, write_ckpt, write_safetensors  # noqa: E402
 from mounted import Settings, mounted, run, run_unittests, scratch  # noqa: E402
 from torch_archive import Storage, Stored, write_archive  # noqa: E402
 
@@ -27,6 +30,25 @@ COMMANDS = ("mount", "export", "hash", "cat", "plan", "report", "inspect", "veri
             "strategy convert", "strategy check", "strategy guess")
 WITHOUT = {"strategy guess": {"src-strategy", "src-join", "replicas", "state-prefix", "rename", "drop"},
            "strategy check": {"src-join", "replicas", "state-prefix"}}
+
+
+# Options without a case here, and the test that shows their effect in all commands.
+ELSEWHERE = {"dec-key-file": "test_support.py", "dec-mode": "test_support.py"}
+REPEATABLE = {"src-join", "rename", "drop", "state-prefix"}
+IN_PYTHON = """
+import json, sys
+import reshardfs
+with reshardfs.open(sys.argv[1], **json.loads(sys.argv[2])) as source:
+    print(json.dumps({name: list(source.merged[name].shape) for name in source.merged}))
+"""
+
+
+def pairs_of(options: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Each option without its dashes, and its value."""
+    for at, word in enumerate(options):
+        if word.startswith("--"):
+            more = options[at + 1:at + 2]
+            yield word[2:], None if not more or more[0].startswith("--") else more[0]
 
 
 def options_of(command: str, title: str = "Source") -> set[str]:
@@ -131,8 +153,33 @@ def made(root: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
         write_safetensors(root / "model.safetensors", whole)
         return root / "model.safetensors", whole, ["--no-symlinks", "--check-crc"]
 
+    def sizes() -> Case:
+        """A model map knows the names, and the shapes in config.json prove the cuts."""
+        shapes = {"tok_embeddings.embedding_weight": (16, 8), "norm_out.weight": (8,)}
+        parts = {"attention_norm": (8,), "ffn_norm": (8,), "attention.wq": (8, 8), "attention.wk": (4, 8),
+                 "attention.wv": (4, 8), "attention.wo": (8, 8), "feed_forward.w1": (12, 8),
+                 "feed_forward.w3": (12, 8), "feed_forward.w2": (8, 12)}
+        shapes |= {f"layers.0.{name}.weight": shape for name, shape in parts.items()}
+        model = {f"model.{name}": tensor(20 + at, *shape) for at, (name, shape) in enumerate(shapes.items())}
+        model["lm_head.weight"] = tensor(40, 16, 8)
+        for rank in range(2):
+            write_safetensors(root / f"rank_{rank}/net.safetensors", {
+                name: (kind, array if array.ndim == 1
+                       else np.split(array, 2, 1 if re.search("wo|w2", name) else 0)[rank])
+                for name, (kind, array) in model.items()})
+        (root / "config.json").write_text(json.dumps({
+            "model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 16, "head_dim": 2,
+            "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False}))
+        return root, model, ["--src-strategy", "tp=2"]
+
+    def prefix() -> Case:
+        for name, seed in (("a", 6), ("b", 7)):
+            for rank in range(2):
+                write_ckpt(root / f"rank_{rank}/{name}-1_10.ckpt", {"w": tensor(seed, 4, 2)})
+        return root, {"w": tensor(7, 4, 2)}, ["--src-prefix", "b"]
+
     yield from ((make.__name__, make) for make in (strategy, state_prefix, join, replicas, pattern, step, state_key,
-                                                   dequantize, rename, flags))
+                                                   dequantize, rename, flags, sizes, prefix))
 
 
 class Effects(unittest.TestCase):
@@ -176,10 +223,34 @@ class Effects(unittest.TestCase):
         made_names = json.loads(self.done("map", "check", rules, "--source", source, "--json", *options))["tensors"]
         self.assertEqual(sorted(made_names), sorted("x." + name for name in whole))
 
+    def shown_in_python(self, source: Path, whole: Tensors, options: list[str]) -> None:
+        """By the words of the command line: names with '_', flags as truth, repeatable ones as lists."""
+        words: dict[str, object] = {}
+        for option, value in pairs_of(options):
+            name = option.replace("-", "_")
+            if value is None:
+                words[name] = True
+            else:
+                words[name] = [*words.get(name, []), value] if option in REPEATABLE else value  # type: ignore[misc]
+        python = Path(Settings.binary).parents[1] / "python"
+        if not any(python.glob("reshardfs/_core*")):
+            return
+        answer = subprocess.run([sys.executable, "-B", "-c", IN_PYTHON, source, json.dumps(words)],
+                                env={**os.environ, "PYTHONPATH": str(python),
+                                     "PATH": f"{Path(Settings.binary).parent}:{os.environ['PATH']}"}, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(answer.stdout), {name: list(array.shape) for name, (_, array) in whole.items()})
+
+    def test_each_option_of_the_table_has_a_case(self) -> None:
+        tried = {option for _, make in cases_below(self.root) for option, _ in pairs_of(make()[2])}
+        known = options_of("mount")
+        self.assertEqual(known - tried - set(ELSEWHERE), set())
+        self.assertLessEqual(set(ELSEWHERE), known - tried)
+
     def test_all_commands_show_the_same(self) -> None:
         for name, make in cases_below(self.root):
             with self.subTest(name):
                 source, whole, options = make()
+                self.shown_in_python(source, whole, options)
                 for left in ("out.safetensors", "page.html"):
                     (self.root / left).unlink(missing_ok=True)
                 self.checked(source, whole, options, is_joined=name == "join")
@@ -193,6 +264,17 @@ class Effects(unittest.TestCase):
                     result = run(command, source, *words)
                     self.assertEqual(result.code, 2, result)
                     self.assertIn(f"{shlex.join(words)} matches no tensor", result.stderr)
+
+
+    def test_two_tensors_of_one_name_are_refused_by_all(self) -> None:
+        source = self.root / "model.safetensors"
+        write_safetensors(source, {name: ("F32", np.ones(2, "<u4")) for name in ("a", "b", "c")})
+        words = "'a' and 'b' would both be called '[ab]'"
+        for options in (("--rename", "b=a"), ("--rename", "a=b")):
+            self.assertEqual(silent(source, self.root, words, *options), {})
+            for command in COMMANDS_OF_SETS:
+                self.assertEqual(ask(command, source, self.root, *options).code, 2, command)
+        self.assertEqual(refusals(source, self.root, "--rename", "b=a", "--drop", "a"), {})
 
 
 def cases_below(root: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
