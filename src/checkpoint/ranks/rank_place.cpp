@@ -48,7 +48,8 @@ struct RankGroup {
 
 /// Steps may be counted in such names, too, and each of them is a model with its configuration.
 bool is_step_of_models(const RankName& name, const fs::path& directory) {
-  return name.form.starts_with("ckpt") && path_kind(directory / "config.json") == PathKind::kOther;
+  return name.form.find("rank") == std::string::npos &&
+         path_kind(directory / "config.json") == PathKind::kOther;
 }
 
 std::optional<RankGroup> rank_group(const fs::path& directory) {
@@ -133,7 +134,10 @@ std::optional<RankName> parse_rank_name(std::string_view name) {
     }
     name.remove_prefix(length);
   }
-  return out.numbers.empty() ? std::nullopt : std::optional(std::move(out));
+  // Of epochs, more often.
+  const bool is_ep_alone = out.form == "ep#" || out.form == "ep_#" || out.form == "ep-#";
+  if (out.numbers.empty() || is_ep_alone) return std::nullopt;
+  return out;
 }
 
 fs::path path_above(const fs::path& path) {

@@ -52,7 +52,7 @@ TEST(RankName, IsOneOfRanksAndNumbers) {
   EXPECT_EQ(parse_rank_name("mp_rank_03")->form, parse_rank_name("mp_rank_00")->form);
   EXPECT_FALSE(parse_rank_name("pp2_tp4")->says_rank);
   for (const char* text : {"", "rank", "rank_", "3", "_3", "checkpoint-3", "step_3", "rank_3x",
-                           "model_rank_3", "rank_99999999999999999999"}) {
+                           "model_rank_3", "rank_99999999999999999999", "ep0", "ep_3"}) {
     EXPECT_FALSE(parse_rank_name(text)) << text;
   }
 }
