@@ -113,7 +113,8 @@ class Neighbours {
       return entry.name == "model_index.json";
     });
     for (const DirectoryEntry& entry : entries_) {
-      if (entry.name.starts_with('.') || is_own(entry)) continue;
+      const bool is_hidden = entry.name.starts_with('.');
+      if (is_own(entry) || (is_hidden && !unfinished_step(entry.name))) continue;
       if (entry.is_directory && !(entry.is_link && refuses_links(tree_)))
         look_at_directory(entry.name);
       if (entry.is_regular) look_at_file(entry.name);

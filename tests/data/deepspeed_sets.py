@@ -85,6 +85,12 @@ class Spec:
         return out | {alias: out[name] for alias, name in self.shared.items()}
 
 
+def step_of(tag: str) -> int:
+    """The engine's global_steps, after which it names the directory; a program may name it otherwise."""
+    name, number = tag[:11], tag[11:]
+    return int(number) if name == "global_step" else 10
+
+
 def elements(shape: Shape) -> int:
     return math.prod(shape)
 
@@ -249,7 +255,7 @@ def model_states(spec: Spec, rank: int) -> dict[str, Any]:
                                                                  "total_num_steps": 100},
             "data_sampler": None, "random_ltd": None,
             "sparse_tensor_module_names": Call(Global("__builtin__", "set"), ([],)), "skipped_steps": 0,
-            "global_steps": 10, "global_samples": 10 * spec.world, "dp_world_size": spec.world,
+            "global_steps": step_of(spec.tag), "global_samples": 10 * spec.world, "dp_world_size": spec.world,
             "mp_world_size": 1,
             "ds_config": config_of(spec), "ds_version": VERSION}
 
@@ -354,7 +360,7 @@ def random_set(seed: int) -> Spec:
                                                          int(rng.integers(1, 4))) if cut < length})
         spec.sub_groups = [last - first for first, last in zip([0, *inner], inner)]
     spec.prefix = ("", "bf16_", "fp16_")[rng.integers(3)]
-    spec.tag = ("global_step10", "global_step0", "step-7")[rng.integers(3)]
+    spec.tag = ("global_step10", "global_step20", "step-7")[rng.integers(3)]
     spec.latest, spec.script = bool(rng.random() < 0.9), bool(rng.random() < 0.9)
     spec.count_listed, spec.slices = bool(rng.random() < 0.5), bool(rng.random() < 0.7)
     spec.tensor_steps = bool(rng.random() < 0.7)

@@ -146,7 +146,7 @@ class Dequantize(unittest.TestCase):
     def test_without_the_option_nothing_changes(self) -> None:
         model = Model(self.root / "m", 3)
         self.assertIn("mnt --dequantize", run("inspect", model.place).stdout)
-        self.assertEqual(run("inspect", model.place, "--dequantize").stdout.count(" mnt"), 2)
+        self.assertEqual(run("inspect", model.place, "--dequantize").stdout.count("mkdir -p mnt"), 1)
         self.equal(self.exported(model.place), model.stored[0])
         with mounted(model.place, "--views", "hf") as mount:
             self.assertIn("quantization_config", json.loads((mount / "hf/config.json").read_text()))

@@ -189,7 +189,9 @@ class Listing(DiffTest):
         paths = self.files([record_of("old", "Float32", one)], [record_of("new", "Float32", one)])
         names = self.directory / "names.json"
         names.write_text('{"old": "new"}')
-        self.says(1, *paths)
+        result = run("diff", *paths)
+        self.assertEqual((result.code, result.stderr), (1, "reshardfs: warning: no name is in both A and B: "
+                                                        "--a-map, --b-map, --a-rename and --name-map give others\n"))
         self.says(0, *paths, "--name-map", names)
 
     def test_each_rank_has_its_own(self) -> None:
@@ -285,7 +287,7 @@ class Refused(DiffTest):
         self.refused(2, a, b, "--rtol", "nan", words=("--rtol",))
         self.refused(2, a, b, "--rtol", "much", words=("--rtol", "--help"))
         self.refused(2, a, b, "--name-map", "/nowhere", words=("--name-map",))
-        self.refused(2, a, b, "--src-strategy", "none", words=("--help",))
+        self.refused(2, a, b, "--src-strategy", "none", words=("--a-strategy", "--b-strategy"))
 
     def test_nothing_is_not_equal(self) -> None:
         records = [record_of("w", "Float32", np.ones(3, "<f4"))]

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mounted import mounted, run, run_unittests, scratch
-from web_server import serving
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from mounted import mounted, run, run_unittests, scratch  # noqa: E402
+from torch_archive import write_archive  # noqa: E402
+from web_server import serving  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "goldendcp"
 HOSTILE_SECONDS = 60.0  # they take some hundredths of a second
@@ -290,6 +294,7 @@ class GoldenDcp(unittest.TestCase):
     def test_a_mount_of_all_steps_has_those_of_megatron(self) -> None:
         source = self.copy("mcore_gpt_tp2pp2")
         shutil.copytree(source / "iter_0000010", source / "iter_0000005")
+        write_archive(source / "iter_0000005/common.pt", {"iteration": 5})
         with mounted(source, "--step", "all", "--views", "ranks",
                      "--dst-strategy", "none") as mountpoint:
             self.assertEqual(sorted(path.name for path in (mountpoint / "steps").iterdir()),

@@ -87,7 +87,7 @@ class Advice(unittest.TestCase):
         for command in (("inspect", source), ("plan", source), ("verify", source)):
             result = run(*command, *words)
             self.assertEqual(result.code, 0, result.stderr)
-        self.assertIn("model.embed_tokens.weight", run("inspect", source, *words).stdout)
+        self.assertIn("embed_tokens.weight", run("inspect", source, *words).stdout)
         rules = self.root / "rules.toml"
         rules.write_text('[devices]\naxes = ["tp=2"]\n\n[[rule]]\nmatch = "*"\n')
         result = run("strategy", "check", rules, "--source", source, *words)

@@ -60,7 +60,8 @@ TEST(RankName, IsOneOfRanksAndNumbers) {
 TEST(HyperRankName, HasNothingButTheNumber) {
   EXPECT_TRUE(is_hyper_rank_name("_rank0_.safetensors"));
   EXPECT_TRUE(is_hyper_rank_name("_rank12_.safetensors"));
-  for (const char* text : {"_rank_.safetensors", "_rankx_.safetensors", "_rank0_.bytes",
+  EXPECT_TRUE(is_hyper_rank_name("_rank0_.bytes"));
+  for (const char* text : {"_rank_.safetensors", "_rankx_.safetensors", "_rank0_.pt",
                            "rank0_.safetensors", "_rank0.safetensors", "_.safetensors"}) {
     EXPECT_FALSE(is_hyper_rank_name(text)) << text;
   }

@@ -40,10 +40,10 @@ TEST(SetDescription, SaysWhatIsKnown) {
   EXPECT_EQ(description_text(set, kAnyWidth),
             "format      a file or more for each of 8 ranks\n"
             "written by  transformers 4.51.0 (config.json)\n"
-            "model       model_type llama (config.json); all names are those of MindFormers (map "
+            "model       model_type llama (config.json); names of MindFormers (map "
             "mindformers-llama); 2 layers\n"
             "weights     20 parameters, 8.19B elements, 2.0 KiB\n"
-            "training    40 states of the optimizer or of the training, by their names\n"
+            "training    40 states of the optimizer or the training job, by their names\n"
             "ranks       0-3: 2 pipeline stages of 2 devices, tp=2, pp=2, dp=1 (train.ckpt)\n");
 }
 
