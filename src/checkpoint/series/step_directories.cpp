@@ -15,6 +15,8 @@
 namespace reshardfs {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::uint64_t kMaxTrackerBytes = 4096;
 
 std::string read_tracker(const std::filesystem::path& path, const StepNames& names,
