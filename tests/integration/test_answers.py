@@ -277,8 +277,7 @@ class Mistaken(Answers):
         return directory
 
     def test_plain_files(self) -> None:
-        pattern = ("or give the pattern of a file for each rank with --src-pattern, for example "
-                   "'net_{rank}.ckpt'")
+        pattern = "or, if each is a rank's, give their pattern with --src-pattern"
         several, one = self.plain_files(7), self.plain_files(1)
         names = ", ".join(f"'net-{number}_100.ckpt'" for number in range(1, 6))
         self.answer(["mount", several, self.mountpoint],

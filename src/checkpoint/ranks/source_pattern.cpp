@@ -101,8 +101,8 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
       .in_file(root.string())
       .needs(Need::kSource)
       .hint(std::string(names.size() == 1 ? "name it" : "name one") +
-            ", or give the pattern of a file for each rank with --src-pattern" +
-            (pattern.empty() ? ", for example 'net_{rank}.ckpt'" : " '" + pattern + "'"));
+            ", or, if each is a rank's, give their pattern with --src-pattern" +
+            (pattern.empty() ? "" : " '" + pattern + "'"));
 }
 
 /// @throws Error kMissing if the directory has files of the optimizer or the like, and no model.
