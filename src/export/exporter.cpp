@@ -168,7 +168,8 @@ class Exporter {
     target_->remove_files(removed);
     result_.removed_files = removed.size();
     // It lists them, and what it says of the others is found out again.
-    if (!gone.empty()) target_->remove(manifest_name({}));
+    if (!gone.empty())
+      target_->remove(manifest_name(share_ ? std::optional(share_->share) : std::nullopt));
     for (const std::string& path : gone) {
       if (removed.contains(path)) continue;
       result_.warnings.push_back("'" + printable(path) + "' " + target_->words().inside +

@@ -218,6 +218,23 @@ class Exports(InputsTest):
                 self.assertEqual(contents(root / "out"), self.exported(case, root / "new"))
                 self.good(*case.words("export", root / "out"))
 
+    def test_a_companion_that_was_removed_between_shares(self) -> None:
+        with scratch() as root:
+            case = companion(root, "tokenizer.json", "", "")
+            shares = [("--share", f"{number}/2") for number in range(2)]
+            for share in shares:
+                self.good(*case.words("export", root / "out"), *share)
+            case.path.unlink()
+            told = "".join(self.good(*case.words("export", root / "out"), *share, code=BAD_INPUT) for share in shares)
+            self.assertIn("--force", told)
+            for share in shares:
+                self.good(*case.words("export", root / "out"), *share, "--force")
+            new = self.exported(case, root / "new")
+            got = contents(root / "out")
+            sums = got.pop("SHA256SUMS").decode().split()[1::2]
+            self.assertEqual(got, new)
+            self.assertEqual(sorted(name.lstrip("*") for name in sums), sorted(new))
+
     def test_manifest_of_an_older_version(self) -> None:
         with scratch() as root:
             case = quantized(root)
