@@ -7,9 +7,7 @@ printed. Some sets lack a file, or have one of another set: these must be refuse
 
 from __future__ import annotations
 
-import argparse
 import random
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +17,8 @@ import numpy as np  # noqa: E402
 from deepspeed_cuts import random_cuts, write_cut_set  # noqa: E402
 from deepspeed_sets import Spec, random_set, write_set  # noqa: E402
 from format_files import read_safetensors  # noqa: E402
-from mounted import parse_binary, run, scratch  # noqa: E402
+from mounted import run  # noqa: E402
+from random_seeds import run_seeds  # noqa: E402
 
 
 def wrong_names(spec: Spec, out: Path) -> list[str]:
@@ -65,21 +64,5 @@ def check_damaged(seed: int, files: Path, place: Path, out: Path) -> str:
     return ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sets", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parse_binary(parser)
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.sets):
-        with scratch() as root:
-            if problem := check(seed, root):
-                failed += 1
-                print(f"seed {seed}: {problem}", flush=True)
-            shutil.rmtree(root / "set")
-    print(f"{arguments.sets} sets from seed {arguments.seed}: {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(check))

@@ -8,7 +8,6 @@ file, a file or a table is missing, is of another shape or type, overlaps, or le
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
@@ -20,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 import numpy as np  # noqa: E402
 from format_files import read_safetensors, write_safetensors  # noqa: E402
 from hyper_tables import Place, Set, Tensor, random_set, write_set  # noqa: E402
-from mounted import parse_binary, run, scratch  # noqa: E402
+from mounted import run  # noqa: E402
+from random_seeds import run_seeds  # noqa: E402
 
 Damage = Callable[[Set, Path, random.Random], bool]
 
@@ -162,20 +162,5 @@ def check(seed: int, root: Path) -> str:
     return ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sets", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parse_binary(parser)
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.sets):
-        with scratch() as root:
-            if problem := check(seed, root):
-                failed += 1
-                print(f"seed {seed}: {problem}", flush=True)
-    print(f"{arguments.sets} sets from seed {arguments.seed}: {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(check))

@@ -8,7 +8,6 @@ another rank, or lacks a tensor. These must be refused.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
@@ -19,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from format_files import read_safetensors  # noqa: E402
 from megatron_ranks import Place, Spec, file_of, filled, places, random_set, rank_file, write_set  # noqa: E402
-from mounted import parse_binary, run, scratch  # noqa: E402
+from mounted import run  # noqa: E402
+from random_seeds import run_seeds  # noqa: E402
 from torch_archive import write_archive  # noqa: E402
 
 Damage = Callable[[Spec, Path, random.Random], bool]
@@ -116,21 +116,5 @@ def check_damaged(spec: Spec, place: Path, root: Path, chooser: random.Random) -
     return ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sets", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parse_binary(parser)
-    failed = 0
-    for seed in range(arguments.seed, arguments.seed + arguments.sets):
-        with scratch() as root:
-            if problem := check(seed, root):
-                failed += 1
-                print(f"seed {seed}: {problem}", flush=True)
-            shutil.rmtree(root / "set")
-    print(f"{arguments.sets} sets from seed {arguments.seed}: {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(check))
