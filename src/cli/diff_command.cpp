@@ -14,7 +14,6 @@
 
 #include "base/process/event_log.h"
 #include "base/rank_format.h"
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "check/diff.h"
 #include "check/words_diff.h"
@@ -25,6 +24,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/auto_map.h"
+#include "conversion/unmatched_selectors.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/local/linkless_tree.h"
@@ -292,15 +292,6 @@ StatedWords words_of(const Given& given, const char* argument, const DiffSide& s
   return read_stated_words(side.table().checkpoint(), linkless_tree_of(root, path));
 }
 
-std::vector<std::string> weights_of(const DiffSide& side) {
-  const std::vector<std::string>& prefixes = side.table().checkpoint().state_prefixes();
-  std::vector<std::string> names;
-  for (const SourceParameter& parameter : side.table().parameters()) {
-    if (!is_training_state(parameter.name, prefixes)) names.push_back(parameter.name);
-  }
-  return names;
-}
-
 /// Two checkpoints of one model that have the names of two frameworks.
 void tell_of_other_names(const DiffSide& a, const DiffSide& b,
                          const std::vector<ParameterDiff>& results) {
@@ -310,7 +301,8 @@ void tell_of_other_names(const DiffSide& a, const DiffSide& b,
   if (results.empty() || std::any_of(results.begin(), results.end(), is_in_both)) return;
   std::string way = "--a-map, --b-map, --a-rename and --name-map give others";
   for (const auto& [letter, side] : {std::pair{'a', &a}, std::pair{'b', &b}}) {
-    std::string maps = hugging_face_maps(weights_of(*side));
+    const SourceTable& table = side->table();
+    std::string maps = hugging_face_maps(names_in(table), table.checkpoint().state_prefixes());
     if (maps.empty()) continue;
     for (std::size_t at = 0; (at = maps.find("--map", at)) != std::string::npos; at += 4) {
       maps.insert(at + 2, std::string(1, letter) + "-");

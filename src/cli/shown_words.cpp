@@ -12,7 +12,6 @@
 #include "reshardfs/tensor.h"
 
 #include "base/text/name_groups.h"
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "conversion/auto_map.h"
 #include "view/view.h"
@@ -46,19 +45,14 @@ std::string way_to_hugging_face(const Conversion& conversion, const ConversionOp
   if (!options.views.empty() || !options.source.maps.maps.empty()) return {};
   const std::vector<std::string> shown = top_names(conversion);
   if (std::binary_search(shown.begin(), shown.end(), "hf")) return {};
-  std::vector<std::string> weights;
+  std::vector<std::string> names;
   try {
     const TensorSet whole = conversion.whole_tensors();
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      std::string name = whole.info(i).name;
-      if (!is_training_state(name, options.source.state_prefixes)) {
-        weights.push_back(std::move(name));
-      }
-    }
+    for (std::size_t i = 0; i < whole.size(); ++i) names.push_back(whole.info(i).name);
   } catch (const Error&) {
     return {};  // the model cannot be shown as a whole
   }
-  const std::string maps = weights.empty() ? std::string() : hugging_face_maps(weights);
+  const std::string maps = hugging_face_maps(names, options.source.state_prefixes);
   if (maps.empty()) return {};
   return "hf/, for transformers and vLLM, needs " + maps +
          ", and --model-config DIR with the model's config.json";

@@ -178,14 +178,17 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
   return best_of(complete_ones(candidates_for(tensors_of(names))));
 }
 
-std::string hugging_face_maps(const std::vector<std::string>& names) {
+std::string hugging_face_maps(const std::vector<std::string>& names,
+                              const std::vector<std::string>& state_prefixes) {
   constexpr const char* kHub = "Hugging Face";
   // One name of each kind says as much as all.
   std::set<std::string> shapes;
   std::vector<std::string> kinds;
   for (const std::string& name : names) {
+    if (is_training_state(name, state_prefixes)) continue;
     if (shapes.insert(modelmap::Pattern::shape(name)).second) kinds.push_back(name);
   }
+  if (kinds.empty()) return {};
   std::string words;
   for (const FittingMap& fitting : fitting_maps(kinds)) {
     if (fitting.shows != kHub) return {};

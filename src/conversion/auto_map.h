@@ -35,7 +35,10 @@ void settle_auto_map(SourceRequest& request);
 
 /// "--map a or --map b": the installed maps that show Hugging Face's names in place of these, which
 /// no map has as Hugging Face's own. Empty: there are none.
-std::string hugging_face_maps(const std::vector<std::string>& names);
+/// @param names those of states of training do not count.
+/// @param state_prefixes see is_training_state().
+std::string hugging_face_maps(const std::vector<std::string>& names,
+                              const std::vector<std::string>& state_prefixes = {});
 
 /// Why no map knows the names in a checkpoint, and what to do: they are those of an adapter
 /// (lora_adapter.h), or wrappers have changed them (wrapper_names.h). Empty: they are neither.

@@ -115,7 +115,6 @@ int outlast_outage(const fs::path& source, const std::function<int()>& attempt,
   milliseconds pause = kShortestPause;
   std::string told;
   std::optional<Clock::time_point> answered_at;
-  bool has_answered = false;
   Clock::time_point next_notice = Clock::now();
   for (;;) {
     try {
@@ -123,12 +122,12 @@ int outlast_outage(const fs::path& source, const std::function<int()>& attempt,
     } catch (const Error& error) {
       const std::optional<Error> outage =
           tells_of_outage(error) ? std::optional(error) : outage_of(source);
+      const bool has_answered = answered_at.has_value();
       if (outage) answered_at.reset();
       if (!outage && !answered_at) answered_at = Clock::now();
       const bool may_be_whole_soon =
           !outage && is_of_inputs(error, source) && Clock::now() - *answered_at < kTimeToBeWhole;
       if ((!outage && !may_be_whole_soon && has_answered) || !may_go_on()) throw;
-      has_answered = !outage;
       const std::string why = outage ? outage->what() : may_be_whole_soon ? error.what() : "";
       if (!why.empty() && why != told) {
         told = why;

@@ -251,7 +251,7 @@ std::optional<std::size_t> ContentsReader::file_of_tensors(const DcpTable& table
   std::optional<std::size_t> any;
   for (std::size_t file = 0; file < problems_.size(); ++file) {
     if (!problems_[file].empty()) continue;
-    if (!table.by_name || !table.files[file].ends_with(".bytes")) return file;
+    if (!table.by_name || !table.files[file].ends_with(kObjectExtension)) return file;
     if (!any) any = file;
   }
   return any;
@@ -282,8 +282,7 @@ void ContentsReader::take_tensors(DcpTable& table) {
     // Without elements it is in no file, but has a name and a shape.
     const auto file = file_of_tensors(table);
     if (!file) continue;
-    contents_[*file].add(
-        tensor, Shape(dimensions, 0), tensor.shape, {}, tensor.name);
+    contents_[*file].add(tensor, Shape(dimensions, 0), tensor.shape, {}, tensor.name);
   }
 }
 

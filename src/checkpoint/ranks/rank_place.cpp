@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "reshardfs/error.h"
-#include "reshardfs/rank.h"
 
 #include "base/rank_list.h"
 #include "base/text/numbers.h"
@@ -90,19 +89,19 @@ bool are_several(const RankGroup& found) {
 
 std::string words_of(const RankGroup& found, const fs::path& directory) {
   const fs::path above = path_above(directory);
-  const std::string set = printable((above.empty() ? fs::path(".") : above).string());
+  const fs::path set = above.empty() ? fs::path(".") : above;
   if (found.own.numbers.size() > 1) {
     std::vector<std::string> names = found.all;
     std::sort(names.begin(), names.end());
-    return "is of one rank alone, and " + set + " has the directories " + name_list(names);
+    return "is of one rank alone, and " + printable(set.string()) + " has the directories " +
+           name_list(names);
   }
   std::vector<Rank> ranks;
   for (const std::string& name : found.all) {
     ranks.emplace_back(parse_rank_name(name)->numbers.front());
   }
   std::sort(ranks.begin(), ranks.end());
-  return "is of rank " + std::to_string(found.own.numbers.front()) + " alone, and " + set +
-         " has ranks " + format_rank_list(ranks);
+  return one_rank_words(Rank(found.own.numbers.front()), set, ranks);
 }
 
 }  // namespace
@@ -153,6 +152,11 @@ bool is_rank_directory(const fs::path& directory) {
   if (parsed->says_rank && !parsed->is_first()) return true;
   const auto found = known_group(directory);
   return found && are_several(*found);
+}
+
+std::string one_rank_words(Rank rank, const fs::path& set, const std::vector<Rank>& ranks) {
+  return "is of rank " + to_string(rank) + " alone, and " + printable(set.string()) +
+         " has ranks " + format_rank_list(ranks);
 }
 
 std::string rank_alone_words(const fs::path& directory) {

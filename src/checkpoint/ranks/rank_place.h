@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 namespace reshardfs {
 
 /// The name of a directory that may be a rank's: "rank_3", "node3", "mp_rank_03", "pp0_tp3".
@@ -30,8 +32,13 @@ std::filesystem::path path_above(const std::filesystem::path& path);
 /// Whether the directory is a rank's, and others must be or are beside it.
 bool is_rank_directory(const std::filesystem::path& directory);
 
-/// "is of rank 3 alone, and set has ranks 0-3". Empty unless directories of other ranks with
-/// checkpoints lie beside it, that of the first one among them.
+/// "is of rank 3 alone, and set has ranks 0-3"
+/// @param ranks ascending.
+std::string one_rank_words(Rank rank, const std::filesystem::path& set,
+                           const std::vector<Rank>& ranks);
+
+/// The same of a directory by its name and those beside it. Empty unless directories of other ranks
+/// with checkpoints lie beside it, that of the first one among them.
 std::string rank_alone_words(const std::filesystem::path& directory);
 
 /// A rank's directory is refused: its files look like a whole model.

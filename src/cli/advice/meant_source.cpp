@@ -8,7 +8,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/rank_list.h"
 #include "base/text/text.h"
 #include "checkpoint/ranks/rank_place.h"
 #include "checkpoint/recognition.h"
@@ -104,11 +103,9 @@ MeantSource one_of(const std::vector<fs::path>& found, const fs::path& base) {
 std::optional<MeantSource> of_rank(const fs::path& named) {
   const auto place = rank_place(named);
   if (!place) return std::nullopt;
-  return MeantSource{
-      .source = place->set,
-      .what = fmt::format("is of rank {} alone, and {} has ranks {}", to_string(place->rank),
-                          printable(place->set.string()), format_rank_list(place->ranks)),
-      .is_part = true};
+  return MeantSource{.source = place->set,
+                     .what = one_rank_words(place->rank, place->set, place->ranks),
+                     .is_part = true};
 }
 
 /// The checkpoint of which a strategy is, if only one is near.

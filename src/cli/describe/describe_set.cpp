@@ -288,11 +288,8 @@ class Describer {
   bool shows_hugging_face() const {
     const bool has_config = !out_.model.model_type.empty() || !out_.model.architectures.empty();
     if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
-    std::vector<std::string> weights;
-    for (const std::string& name : ranks_.held.names) {
-      if (!is_training_state(name, set_.state_prefixes())) weights.push_back(name);
-    }
-    return !weights.empty() && hugging_face_maps(weights).empty();
+    return out_.model.weights > 0 &&
+           hugging_face_maps(ranks_.held.names, set_.state_prefixes()).empty();
   }
 
   /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.

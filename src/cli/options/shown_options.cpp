@@ -23,8 +23,7 @@ std::vector<Option> view_rows() {
       views(
           "Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf, "
           "megatron and vllm, merged-torch only with --format torch, and hf only with Hugging "
-          "Face's "
-          "names, beside a config.json or shown by a map. merged stands for merged-ckpt, "
+          "Face's names, beside a config.json or shown by a map. merged stands for merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; "
           "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
           "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "

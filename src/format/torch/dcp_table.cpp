@@ -29,7 +29,6 @@ constexpr std::uint32_t kNoIndex = 0xffffffff;
 constexpr std::int64_t kWholeFile = -1;
 constexpr std::string_view kHyperPackage = "hyper_parallel.";
 constexpr std::string_view kKeyedHyperPackage = "hyper_parallel.core.distributed_checkpoint.";
-constexpr std::string_view kObjectExtension = ".bytes";
 
 /// What is wrong with one tensor.
 struct Refusal {
@@ -196,11 +195,8 @@ DcpPlace TableReader::place_of(PickleValue info) {
     throw Refusal{"its place is " + std::to_string(*length) + " bytes at offset " +
                   std::to_string(*offset)};
   }
-  if (is_keyed_) {
-    return {file_number(*path),
-            {static_cast<std::uint64_t>(*offset), static_cast<std::uint64_t>(*length)}};
-  }
-  const PickleValue transforms = field(info, "transform_descriptors", 3);
+  const PickleValue transforms =
+      is_keyed_ ? PickleValue() : field(info, "transform_descriptors", 3);
   const bool plain = transforms.is(PickleKind::kUnset) || transforms.is(PickleKind::kNone) ||
                      (transforms.is(PickleKind::kList) && tree_.count(transforms) == 0) ||
                      (transforms.is(PickleKind::kTuple) && tree_.tuple(transforms).empty());

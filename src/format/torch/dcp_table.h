@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -19,6 +20,9 @@
 #include "format/listed_items.h"
 
 namespace reshardfs {
+
+/// Of hyper-parallel's files that have objects.
+inline constexpr std::string_view kObjectExtension = ".bytes";
 
 /// How a value is reached in the nested dictionaries and lists of a distributed checkpoint of
 /// PyTorch: keys and positions, from the outermost on.
