@@ -202,6 +202,12 @@ class GoldenDcp(unittest.TestCase):
         (source / "1.metadata").unlink()
         self.assert_refused(source, "has a table of rank 2, but none of rank 1")
 
+    def test_a_table_that_is_a_text(self) -> None:
+        """Beside files of ranks it is damaged, and no other program's."""
+        source = self.copy("hyper_keyed_tp2dp2")
+        (source / ".metadata").write_text("text")
+        self.assert_refused(source, "/.metadata: ")
+
     def test_the_table_of_all_ranks_is_read_beside_those_of_one(self) -> None:
         source = self.copy("hyper_keyed_tp2dp2_no_collectives")
         whole = GOLDEN / "hyper_keyed_tp2dp2"

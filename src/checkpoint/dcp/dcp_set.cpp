@@ -98,7 +98,7 @@ bool is_table(const fs::path& directory, const SourceTreePtr& tree) {
   if (is_url(directory) || !is_text_content(*open_file(directory / kTable, tree))) return true;
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
-    return entry.name.ends_with(kDcpExtension);
+    return entry.name.ends_with(kDcpExtension) || is_hyper_rank_name(entry.name);
   });
 }
 
