@@ -28,9 +28,18 @@ class Crashed(Failed):
     """A signal ended a process, and nothing that reshardfs has done can send it: SIGBUS tells of a mount's file."""
 
 
+def renew_torch_pool() -> None:
+    """After a fork PyTorch makes its pool of threads anew at the first use, without a lock: two threads that are the
+    first together fail with "Invalid thread pool!"."""
+    torch = sys.modules.get("torch")
+    if torch:
+        torch.set_num_threads(torch.get_num_threads())
+
+
 def child_main(rank: int, directory: Path, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     code = 1
     try:
+        renew_torch_pool()
         function(rank, directory, *arguments)
         code = 0
     except BaseException:
