@@ -109,6 +109,17 @@ class Wrapped(NamesTest):
                 self.assertEqual(run("verify", source).code, 0)
                 self.assertEqual(run("diff", source, self.written(hub, "plain/model.safetensors")).code, 0)
 
+    def test_words_of_wrappers_stay_where_names_would_be_one(self) -> None:
+        hub = golden(CASE, "src")
+        name = next(iter(hub))
+        tensors = hub | {"_orig_mod." + name: hub[name]}
+        source = self.written(tensors, "twice/model.safetensors")
+        same(self, self.exported(source), tensors)
+        for command in ("plan", "inspect", "verify"):
+            with self.subTest(command):
+                self.assertIn(f"without these, '{name}' and '_orig_mod.{name}' would have one name",
+                              run(command, source).stderr)
+
     def test_a_name_map_has_the_stored_names(self) -> None:
         hub = golden(CASE, "src")
         source = self.written({"_orig_mod." + name: tensor for name, tensor in hub.items()})

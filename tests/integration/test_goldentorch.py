@@ -218,7 +218,8 @@ class GoldenTorch(unittest.TestCase):
         self.assertIn("has no latest, which names the last step saved; available: 10, 20", one_line(result))
         (root / "latest").write_text("global_step10\n")
         self.assertEqual(json.loads(run("inspect", root, "--json").stdout)["step"], "10")
-        self.assertIn("is of step 10 by what it has, but of step 20", one_line(run("inspect", root, "--step", "20")))
+        self.assertIn("states global_steps 10, but its directory is named 'global_step20'",
+                      one_line(run("inspect", root, "--step", "20")))
         model = root / "global_step20/mp_rank_00_model_states.pt"
         with zipfile.ZipFile(model) as saved:
             members = [(name, saved.read(name)) for name in saved.namelist()]

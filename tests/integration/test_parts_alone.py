@@ -212,7 +212,12 @@ class OneRank(PartsTest):
     def test_a_rank_of_vllm_alone(self) -> None:
         self.source.mkdir()
         write_safetensors(self.source / "model-rank-0-part-0.safetensors", llama())
-        self.assert_named("is the only rank's file, and nothing says how many ranks there were")
+        words = "unknown whether 'model-rank-0-part-0.safetensors' is of the only rank, or its tensors are slices"
+        for command in ("inspect", "plan", "export", "verify"):
+            with self.subTest(command):
+                answer = ask(command, self.source, self.root)
+                self.assertEqual((answer.code, "warning" in answer.stderr), (0, False), answer)
+                self.assertIn(words, answer.stdout)
 
     def test_one_parameter_of_a_universal_checkpoint(self) -> None:
         file = self.source / "global_step10_universal/zero/bias/fp32.pt"

@@ -120,6 +120,7 @@ class UniversalReader {
     Discovery out = JoinedTensors::finish(std::move(joined), copies);
     judge_copies(take_copies(std::move(copies), out), out);
     statement.state(out.completeness);
+    note_other_step(directory_, statement.facts(), out);
     SavedNames files;
     for (const ZeroModelFile& model : statement.files()) {
       files.emplace_back(directory_ / model.name, model.states.folder);

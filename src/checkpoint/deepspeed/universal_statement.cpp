@@ -53,11 +53,10 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
         models_[i].states = read_archive(*models_[i].file, read_zero_model);
       },
       is_url(directory) ? kRequestsAtOnce : 0);
-  std::vector<ZeroFile> facts;
   std::set<std::int64_t> ranks;  // of tensor parallelism or a pipeline
   for (std::size_t i = 0; i < models_.size(); ++i) {
     ZeroModelStates& states = models_[i].states;
-    facts.push_back({models_[i].name, std::move(states.facts)});
+    facts_.push_back({models_[i].name, std::move(states.facts)});
     const auto name = parse_zero_name(models_[i].name);
     ranks.insert(name->model);
     is_stage3_ = is_stage3_ || name->data.has_value();
@@ -68,12 +67,11 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
     }
   }
   try {
-    require_one_zero_save(facts);
+    require_one_zero_save(facts_);
     if (is_stage3_) require_each_rank();
   } catch (Error& error) {
     throw error.in_file(directory.string());
   }
-  require_step_of_name(directory, facts);
   const ZeroModelStates& first = models_.front().states;
   if (first.is_disordered) {
     throw Error(ErrorKind::kUnsupported,

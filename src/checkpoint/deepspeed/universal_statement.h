@@ -48,6 +48,7 @@ class UniversalStatement {
   bool is_stage3() const noexcept { return is_stage3_; }
   /// Whether one model file states the whole model, so that its `module` is all of it.
   bool has_module() const noexcept { return has_module_; }
+  const std::vector<ZeroFile>& facts() const noexcept { return facts_; }
   std::vector<ZeroModelFile>& files() noexcept { return models_; }
   const std::vector<ZeroModelFile>& files() const noexcept { return models_; }
 
@@ -60,6 +61,7 @@ class UniversalStatement {
   void require_each_rank();
 
   std::vector<ZeroModelFile> models_;
+  std::vector<ZeroFile> facts_;                        ///< of models_
   std::map<std::string, std::vector<Stated>> shapes_;  ///< by parameter
   std::optional<std::int64_t> steps_;
   bool is_stage3_ = false;

@@ -109,8 +109,6 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   const fs::path model_path = directory / part->second.model.begin()->second;
   const ByteSourcePtr model = open_file(model_path, tree);
   ModelFile read = read_archive(*model, read_model);
-  require_step_of_name(directory,
-                       {{model_path.filename().string(), read_archive(*model, zero_model_facts)}});
   require_files(directory, step.experts, read.experts);
   std::vector<JoinedTensors> joined;
   JoinedTensors& out = joined.emplace_back(model_path);
@@ -136,6 +134,8 @@ Discovery read_experts(const fs::path& directory, const ZeroStep& step, const So
   found.completeness.grounds.push_back("num_experts in " +
                                        printable(model_path.filename().string()));
   found.completeness.counted = true;
+  note_other_step(
+      directory, {{model_path.filename().string(), read_archive(*model, zero_model_facts)}}, found);
   found.completeness.doubts.push_back("files of experts do not state of which save they are");
   found.warnings.push_back(
       "left out: the float32 of the weights and the optimizer's states, which are cut by expert "

@@ -140,8 +140,8 @@ void require_one_zero_save(const std::filesystem::path& directory,
   }
 }
 
-void require_step_of_name(const std::filesystem::path& directory,
-                          const std::vector<ZeroFile>& files) {
+void note_other_step(const std::filesystem::path& directory, const std::vector<ZeroFile>& files,
+                     Discovery& out) {
   const std::string name = directory_name(directory);
   auto named = parse_zero_tag(name);
   if (!named) named = parse_universal_tag(name);
@@ -149,13 +149,11 @@ void require_step_of_name(const std::filesystem::path& directory,
   for (const ZeroFile& file : files) {
     const auto saved = file.facts.find(kGlobalSteps);
     if (saved == file.facts.end() || saved->second == *named) continue;
-    throw Error(ErrorKind::kBadInput, "is of step " + saved->second +
-                                          " by what it has, but of step " + *named +
-                                          " by the name of its directory")
-        .in_file((directory / file.name).string())
-        .hint(
-            "give the directory the name that it was saved with; if that is so, name a copy or a "
-            "link of it without this number");
+    out.warnings.push_back("'" + printable(file.name) + "' states global_steps " + saved->second +
+                           ", but its directory is named '" + printable(name) +
+                           "': the trainer counts steps of its own, or the files are of another "
+                           "step");
+    return;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/ranks/discovery.h"
 #include "format/torch/torch_archive.h"
 
 namespace reshardfs {
@@ -66,9 +67,10 @@ void require_one_zero_save(const std::vector<ZeroFile>& files);
 void require_one_zero_save(const std::filesystem::path& directory,
                            const std::vector<ZeroFile>& files);
 
-/// @throws Error kBadInput if a file states other global_steps than the name of the directory.
-void require_step_of_name(const std::filesystem::path& directory,
-                          const std::vector<ZeroFile>& files);
+/// Adds a warning if a file states other global_steps than the name of the directory: some trainers
+/// put a count of their own into it (OpenRLHF: openrlhf/trainer/ppo_trainer.py).
+void note_other_step(const std::filesystem::path& directory, const std::vector<ZeroFile>& files,
+                     Discovery& out);
 
 /// @param steps of a file of optim_states, named `name`.
 /// @param model_steps what a file of model_states states as global_steps.

@@ -190,7 +190,6 @@ class ZeroPart::Reader {
     } catch (const Error& error) {
       refuse(error.message());
     }
-    require_step_of_name(directory_, facts_);
   }
 
   /// A flat group of one kind: the weights, or one of the moments; nullptr: there is none.

@@ -154,6 +154,7 @@ Discovery read_files(const fs::path& directory, const ZeroStep& step, const Sour
   judge_copies(directory, take_copies(std::move(copies), out), out);
   out.completeness.grounds.push_back("the lengths of the flat groups in " + counted(files, "file"));
   out.completeness.counted = true;
+  note_other_step(directory, facts, out);
   if (!step.layers.empty() && !parts.front()->model().pipeline_world) {
     out.completeness.doubts.push_back("no file states how many stages the pipeline has; " +
                                       std::to_string(parts.size()) + " are there");

@@ -72,13 +72,13 @@ std::optional<Discovery> read_without_zero(const fs::path& directory, const std:
                                            const SourceTreePtr& tree) {
   const ByteSourcePtr file = open_file(directory / name, tree);
   if (!read_archive(*file, is_whole)) return std::nullopt;
-  require_step_of_name(directory, {{name, read_archive(*file, zero_model_facts)}});
   CheckpointOptions options;
   options.state_key = kModule;
   TorchRanks ranks(directory, options, tree);
   ranks.open({{0, name}}, DTensors::kRefused);
   Discovery out = ranks.discovery();
   out.completeness.grounds.push_back("the only file of a run without ZeRO");
+  note_other_step(directory, {{name, read_archive(*file, zero_model_facts)}}, out);
   out.notes.push_back("the optimizer's states in " + printable(name) +
                       " have no parameters' names, and are not read");
   return out;
@@ -103,13 +103,13 @@ std::optional<Discovery> read_layers_without_zero(const fs::path& directory, con
   }
   require_stages(directory, step, stages);
   require_one_zero_save(directory, facts);
-  require_step_of_name(directory, facts);
   std::vector<JoinedTensors> joined;
   joined.emplace_back(directory / step.layers.begin()->second);
   take_layers(directory, step.layers, tree, joined, left);
   std::vector<ModuleCopies> none;
   Discovery out = JoinedTensors::finish(std::move(joined), none);
   out.completeness.grounds.push_back("the files of layers of a run without ZeRO");
+  note_other_step(directory, facts, out);
   out.completeness.doubts.push_back("no file states how many layers the pipeline has; " +
                                     counted(step.layers.size(), "file") + " are there");
   state_left(left, out);

@@ -239,10 +239,9 @@ void state_files(const SourceFiles& files, const fs::path& source, Discovery& ou
   if (ranks.size() == 1 && is_rank_directory(source)) {
     statement.doubts_without_layouts = doubts_of_one_rank(source, out.files.front().path);
   } else if (is_unproven_rank(ranks, out.files.front().path)) {
-    statement.doubts_without_layouts.push_back(
-        "'" + printable(out.files.front().path.filename().string()) +
-        "' is the only rank's file, and nothing says how many ranks there were: its tensors may be "
-        "slices; bring the model's config.json, and what is missing will be named");
+    statement.unstated = "whether '" + printable(out.files.front().path.filename().string()) +
+                         "' is of the only rank, or its tensors are slices: a config.json beside "
+                         "it would tell";
   }
   if (ranks.size() > 1) {
     out.by_contents = [](const std::vector<RankFile>& all, Completeness& found) {

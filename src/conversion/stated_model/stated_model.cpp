@@ -361,6 +361,9 @@ Completeness state_numbers(const ModelQuestion& question) {
   std::string unread;
   const auto config = numbers_of_config(config_of(question), question.tree, &unread);
   if (!unread.empty()) out.doubts.push_back(unread);
+  if (std::string clash = wrapper_clash(question.set); !clash.empty()) {
+    out.doubts.push_back(std::move(clash));
+  }
   if (lacks_ranks(question) || !adapter_words(question.set).empty()) return out;
   const auto arguments = numbers_of_arguments(question.set);
   const bool is_known = (config && config->layers) || arguments || question.training;

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/shell_text.h"
+#include "base/text/text.h"
 #include "base/text/wrapper_names.h"
 #include "modelmap/pattern.h"
 #include "plan/source/strategy_catalogue.h"
@@ -267,27 +268,47 @@ Renames::Renames(const std::vector<std::string>& renames, const std::vector<std:
   }
 }
 
-void Renames::settle_wrappers(const CheckpointSet& set) {
-  unwraps_ = false;
-  std::unordered_map<std::string, std::string_view> stored;  // by the names without them
-  bool is_wrapped = false;
+namespace {
+
+/// @param visit(entry) of each tensor, once for the files of a stage, which share an index. Returns
+///        whether to go on.
+template <typename Visit>
+bool for_each_entry(const CheckpointSet& set, const Visit& visit) {
   const FileIndex* before = nullptr;
   for (const RankFile& file : set.files()) {
-    // The files of a stage share an index.
     if (file.index.get() == before) continue;
     before = file.index.get();
     for (const TensorEntry& entry : file.index->entries()) {
-      is_wrapped |= !wrapper_in(entry.name).empty();
+      if (!visit(entry)) return false;
     }
   }
-  if (!is_wrapped) return;
-  for (const RankFile& file : set.files()) {
-    for (const TensorEntry& entry : file.index->entries()) {
-      const auto [known, is_new] = stored.try_emplace(without_wrappers(entry.name), entry.name);
-      if (known->second != entry.name) return;
-    }
-  }
-  unwraps_ = true;
+  return true;
+}
+
+bool has_wrappers(const CheckpointSet& set) {
+  return !for_each_entry(set,
+                         [](const TensorEntry& entry) { return wrapper_in(entry.name).empty(); });
+}
+
+}  // namespace
+
+void Renames::settle_wrappers(const CheckpointSet& set) {
+  unwraps_ = has_wrappers(set) && wrapper_clash(set).empty();
+}
+
+std::string wrapper_clash(const CheckpointSet& set) {
+  if (!has_wrappers(set)) return {};
+  std::unordered_map<std::string, std::string_view> stored;  // by the names without wrappers
+  std::string clash;
+  for_each_entry(set, [&](const TensorEntry& entry) {
+    const auto [known, is_new] = stored.try_emplace(without_wrappers(entry.name), entry.name);
+    if (known->second == entry.name) return true;
+    clash = "names keep the words that wrappers of PyTorch put into them: without these, '" +
+            printable(std::string(known->second)) + "' and '" + printable(entry.name) +
+            "' would have one name";
+    return false;
+  });
+  return clash;
 }
 
 /// @param used of each rule, those of rules_ first; nullptr: nobody asks.

@@ -32,7 +32,7 @@ class Renames {
   bool are_given() const noexcept { return !rules_.empty() || !drops_.empty(); }
 
   /// Decides for all names of a set whether words of wrappers go: where two names would become one,
-  /// all stay as they are stored.
+  /// all stay as they are stored. See wrapper_clash().
   void settle_wrappers(const CheckpointSet& set);
 
   /// Whether --drop leaves out what has this new name.
@@ -64,5 +64,9 @@ class Renames {
   std::vector<std::shared_ptr<const RenameRule>> drops_{};
   bool unwraps_ = false;
 };
+
+/// A warning that names two tensors whose names differ in words of wrappers alone; empty: there are
+/// none.
+std::string wrapper_clash(const CheckpointSet& set);
 
 }  // namespace reshardfs
