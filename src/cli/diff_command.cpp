@@ -350,7 +350,8 @@ int run_diff(const Given& given) {
   Progress progress;
   std::vector<ParameterDiff> results;
   {
-    const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
+    ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
+    display.sum_up_at_end();
     results = diff(sides.a, sides.b, sides.options, progress);
   }
   const WordsDiff words = compare_words(given, sides);

@@ -46,12 +46,9 @@ namespace {
 void print_result(const ExportResult& result, const std::string& directory, double seconds,
                   const std::optional<Share>& share, const std::string& unstated) {
   std::string text = share ? fmt::format("share {}: ", to_string(*share)) : "";
-  text += fmt::format("{} of {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
-                      counted(result.written_files, "file"), printable(directory), seconds);
-  if (result.written_files > 0 && seconds > 0) {
-    const double rate = static_cast<double>(result.written_bytes) / seconds;
-    text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
-  }
+  text += fmt::format("{} of {} written to {} in {}", human_bytes(result.written_bytes),
+                      counted(result.written_files, "file"), printable(directory),
+                      pace_text(result.written_bytes, seconds));
   if (result.shared_bytes > 0) {
     text += fmt::format("; {} of them shared with the source", human_bytes(result.shared_bytes));
   }

@@ -100,7 +100,8 @@ int run_strategy_guess(const Given& given) {
   Progress progress;
   SlicedSet slices;
   {
-    const ProgressDisplay display(progress, arguments.quiet, ShowProgress::kOnTerminal);
+    ProgressDisplay display(progress, arguments.quiet, ShowProgress::kOnTerminal);
+    display.sum_up_at_end();
     slices = read_slices(set, arguments.full, progress);
   }
   for (const std::string& line : model_warnings(model)) complain(line);

@@ -41,6 +41,7 @@ int run_hash(const Given& given) {
   progress.start("hashing", bytes, files.size());
   try {
     ProgressDisplay display(progress, log.quiet);
+    display.sum_up_at_end();
     hash_files(files, engine, [&](const OutputFile& file, const std::string& sha256) {
       display.clear();
       std::cout << checksum_line(sha256, file.path) << std::flush;

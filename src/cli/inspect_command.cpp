@@ -82,7 +82,8 @@ std::vector<ModelTensor> held_tensors(const CheckpointContents& contents, bool i
 std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
                                        const Inspected& inspected) {
   Progress progress;
-  const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
+  ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
+  display.sum_up_at_end();
   return find_stats(arguments, inspected, progress);
 }
 

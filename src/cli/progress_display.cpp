@@ -47,6 +47,13 @@ std::string plain_text(const Progress::Values& values, double seconds) {
 
 }  // namespace
 
+std::string pace_text(std::uint64_t bytes, double seconds) {
+  std::string text = fmt::format("{:.1f} s", seconds);
+  if (bytes == 0 || seconds <= 0) return text;
+  const double rate = static_cast<double>(bytes) / seconds;
+  return text + fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
+}
+
 std::string progress_text(const Progress::Values& values, double seconds, std::size_t columns) {
   if (values.phase.empty()) {
     const std::string text = plain_text(values, seconds);
@@ -80,7 +87,7 @@ std::string progress_text(const Progress::Values& values, double seconds, std::s
 }
 
 ProgressDisplay::ProgressDisplay(const Progress& progress, bool quiet, ShowProgress show)
-    : progress_(progress), show_(show), terminal_(::isatty(STDERR_FILENO) == 1) {
+    : progress_(progress), show_(show), quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {
   if (quiet || (show == ShowProgress::kOnTerminal && !terminal_)) return;
   try {
     thread_ = std::jthread([this] { run(); });
@@ -97,6 +104,21 @@ ProgressDisplay::~ProgressDisplay() {
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   if (line_is_there_) std::cerr << "\r\x1b[K" << std::flush;
+  if (quiet_ || has_listener() || std::uncaught_exceptions() != exceptions_) return;
+  try {
+    sum_up();
+  } catch (const std::exception&) {
+    // Out of memory: the work is done.
+  }
+}
+
+void ProgressDisplay::sum_up() const {
+  const Clock::duration took = Clock::now() - begun_;
+  const std::uint64_t bytes = progress_.values().bytes;
+  if (!long_work_ || took < *long_work_ || bytes == 0) return;
+  const double seconds = std::chrono::duration<double>(took).count();
+  std::cerr << "reshardfs: " + human_bytes(bytes) + " read in " + pace_text(bytes, seconds) + "\n"
+            << std::flush;
 }
 
 void ProgressDisplay::clear() {

@@ -197,7 +197,8 @@ int run_verify(const Given& given) {
   Progress progress;
   VerifyReport report;
   {
-    const ProgressDisplay display(progress, log.quiet, ShowProgress::kOnTerminal);
+    ProgressDisplay display(progress, log.quiet, ShowProgress::kOnTerminal);
+    display.sum_up_at_end();
     report = verify(arguments.options, progress);
   }
   log_report(report);

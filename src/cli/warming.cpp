@@ -75,8 +75,8 @@ int warm_paths(const std::vector<std::filesystem::path>& paths, std::size_t thre
   if (!warmed.failures.empty()) return kExitIo;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (!quiet) {
-    std::cout << fmt::format("read {}, {} in {:.1f} s\n", counted(files.size(), "file"),
-                             human_bytes(warmed.bytes), took.count());
+    std::cout << fmt::format("read {}, {} in {}\n", counted(files.size(), "file"),
+                             human_bytes(warmed.bytes), pace_text(warmed.bytes, took.count()));
   }
   return kExitDone;
 }

@@ -67,7 +67,7 @@ class Warm(unittest.TestCase):
         with self.mount() as mountpoint:
             result = run("warm", mountpoint / "rank_1", mounted_file(mountpoint, 2))
             self.assertEqual((result.code, result.stderr), (0, ""))
-            self.assertRegex(result.stdout, r"^read 2 files, 1.0 MiB in [0-9.]+ s\n$")
+            self.assertRegex(result.stdout, r"^read 2 files, 1.0 MiB in [0-9.]+ s \([0-9.]+ [KMG]iB/s\)\n$")
             self.assert_cached(mountpoint, 1, 2)
             before = metric(mountpoint, 'requests_total{operation="read"}')
             for rank in (1, 2):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/progress_display.h"
 
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 namespace reshardfs {
@@ -56,6 +58,42 @@ TEST(ProgressText, WithoutAPhaseSaysNoRateBeforeThereIsOne) {
 TEST(ProgressText, WithoutAPhaseNeverSaysMoreThanAll) {
   EXPECT_EQ(progress_text({"", "", 2048, 1024, 0, 0}, 1, 80),
             "2.0 KiB of 2.0 KiB, 2.0 KiB/s, 0 s left");
+}
+
+/// What a display of this progress writes to standard error, by a command that calls
+/// sum_up_at_end() and sees any work as long.
+std::string written(const Progress& progress, bool quiet) {
+  testing::internal::CaptureStderr();
+  {
+    ProgressDisplay display(progress, quiet, ShowProgress::kOnTerminal);
+    display.sum_up_at_end({});
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ProgressDisplay, SumsUpLongWork) {
+  Progress progress;
+  progress.add_bytes(3 << 20);
+  EXPECT_EQ(written(progress, false).find("reshardfs: 3.0 MiB read in 0.0 s"), 0U);
+  EXPECT_EQ(written(progress, true), "");
+}
+
+TEST(ProgressDisplay, SumsUpNoWorkThatIsShortOrFailed) {
+  Progress progress;
+  EXPECT_EQ(written(progress, false), "");
+  progress.add_bytes(1);
+  testing::internal::CaptureStderr();
+  {
+    ProgressDisplay display(progress, false, ShowProgress::kOnTerminal);
+    display.sum_up_at_end(std::chrono::hours(1));
+  }
+  try {
+    ProgressDisplay display(progress, false, ShowProgress::kOnTerminal);
+    display.sum_up_at_end({});
+    throw std::runtime_error("failed");
+  } catch (const std::runtime_error&) {
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  }
 }
 
 }  // namespace
