@@ -68,8 +68,8 @@ CheckpointHandle::CheckpointHandle(OpenedSource opened)
              conversion_->step(),
              conversion_->steps()} {}
 
-KeptOpening CheckpointHandle::kept() const {
-  return kept_opening(given_, options_, *get());
+KeptOpening CheckpointHandle::kept(KeptFor use) const {
+  return kept_opening(given_, options_, *get(), use);
 }
 
 void CheckpointHandle::close() {

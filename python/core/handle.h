@@ -118,7 +118,7 @@ class CheckpointHandle {
 
   /// To open it again elsewhere.
   /// @throws Error kUsage as kept_opening().
-  KeptOpening kept() const;
+  KeptOpening kept(KeptFor use) const;
   /// Those that are listed, with their sizes.
   std::vector<std::pair<std::string, std::uint64_t>> files() const;
   TensorSetHandle tensors(std::int64_t rank) const;

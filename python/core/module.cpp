@@ -279,7 +279,8 @@ void add_checkpoint(py::module_& module) {
       .def("metadata", &Handle::metadata)
       .def("file", interruptibly(&Handle::file))
       .def("draw_parameter", &drawn)
-      .def("kept", [](const Handle& c) { return plain(c.kept()); })
+      .def("kept", [](const Handle& c) { return plain(c.kept(KeptFor::kPickle)); })
+      .def("kept_for_fork", [](const Handle& c) { return plain(c.kept(KeptFor::kFork)); })
       .def("close", &Handle::close, py::call_guard<py::gil_scoped_release>());
 }
 

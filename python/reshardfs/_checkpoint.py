@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from . import _core
+from . import _core, _forks
 from ._arguments import encoded, integer, name_text, path_text
 from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
@@ -21,13 +21,19 @@ from ._values import Value, checked, values_of
 class Checkpoint:
     """What `reshardfs mount` would show of a checkpoint, without a mount. See open().
 
-    A context manager: at its end the checkpoint is closed. Any number of threads may use it. A process
-    that was forked must open it again; it can be pickled, which does the same, and fails if a file has changed.
+    A context manager: at its end the checkpoint is closed. Any number of threads may use it. In a process that
+    was forked, and where a pickle of it is loaded, it is opened again, which fails if a file has changed.
     """
 
     def __init__(self, source: bytes, values: Sequence[Value], identity: bytes = b"") -> None:
         self._source = source
-        self._core = _core.open(source, values, identity)
+        self._known = _forks.opened(source, values, identity)
+
+    @property
+    def _core(self) -> _core.Checkpoint:
+        """Of this process."""
+        self._known = _forks.here(self._known)
+        return self._known
 
     @property
     def source(self) -> str:
@@ -37,35 +43,35 @@ class Checkpoint:
     @property
     def ranks(self) -> list[int]:
         """The target ranks, or those of the option `ranks`."""
-        return self._core.ranks
+        return self._known.ranks
 
     @property
     def warnings(self) -> list[str]:
         """What the command would warn of, one line each."""
-        return self._core.warnings
+        return self._known.warnings
 
     @property
     def notes(self) -> list[str]:
         """Choices made, one line each."""
-        return self._core.notes
+        return self._known.notes
 
     @property
     def step(self) -> str:
         """The step that was taken; empty if the file names have none."""
-        return self._core.step
+        return self._known.step
 
     @property
     def steps(self) -> list[str]:
         """All steps that were found, oldest first."""
-        return self._core.steps
+        return self._known.steps
 
     def rank(self, rank: int) -> State:
         """The tensors of a target rank, none of them read.
 
         Raises Error, which then is an IndexError, too, if there is no such rank."""
         number = integer(rank, "a rank")
-        if not 0 <= number < self._core.rank_count:
-            raise WrongIndex(f"there is no target rank {number}: the target has {self._core.rank_count}")
+        if not 0 <= number < self._known.rank_count:
+            raise WrongIndex(f"there is no target rank {number}: the target has {self._known.rank_count}")
         return State(self._core.tensors(number), number, self._core)
 
     @property
@@ -101,11 +107,11 @@ class Checkpoint:
 
     def close(self) -> None:
         """Closes the source. Its tensors and files cannot be read any more."""
-        self._core.close()
+        self._known.close()
 
     @property
     def closed(self) -> bool:
-        return self._core.closed
+        return self._known.closed
 
     def __enter__(self) -> Checkpoint:
         return self

@@ -7,7 +7,7 @@ import os
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from . import _core
+from . import _core, _forks
 
 # Source, options and the identity of all files, as open() of the engine takes them.
 Kept = tuple[bytes, tuple[Any, ...], bytes]
@@ -32,4 +32,4 @@ def opened(how: Kept) -> _core.Checkpoint:
     Raises Error if a file is not as it was."""
     key = (os.getpid(), how)
     found = _opened.get(key)
-    return _opened.setdefault(key, _core.open(*how)) if found is None else found
+    return _opened.setdefault(key, _forks.opened(*how)) if found is None else found

@@ -46,7 +46,7 @@ class Part:
     length: int
 
     def read_into(self, memory: memoryview) -> None:
-        self.tensor._tensor.box(self.begin, self.end).read_into(memory)
+        self.tensor._open().box(self.begin, self.end).read_into(memory)
 
 
 def parts(tensor: Tensor, most: int) -> Iterator[Part]:

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import _core
+from . import _core, _forks
 from ._arguments import encoded, integer, is_bool, name_list, name_text, thread_count
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue
 from ._html import page_of_state, page_of_tensor
@@ -51,12 +51,21 @@ class Tensor:
     An index reads only the box that it selects: `w[10:20, :]`, `w[3]`, `w[..., ::2]`.
     """
 
-    __slots__ = ("_tensor", "_rank", "_checkpoint")
+    __slots__ = ("_tensor", "_rank", "_checkpoint", "_generation")
 
     def __init__(self, tensor: _core.Tensor, rank: int | None, checkpoint: _core.Checkpoint) -> None:
         self._tensor = tensor
         self._rank = rank
         self._checkpoint = checkpoint
+        self._generation = _forks.generation
+
+    def _open(self) -> _core.Tensor:
+        """To read from in this process."""
+        if self._generation != _forks.generation:
+            self._checkpoint = _forks.here(self._checkpoint)
+            self._tensor = _tensors_of(self._checkpoint, self._rank).at(encoded(self.name) or b"")
+            self._generation = _forks.generation
+        return self._tensor
 
     @property
     def name(self) -> str:
@@ -131,11 +140,11 @@ class Tensor:
                 begin.append(number % length)
                 end.append(number % length + 1)
                 kept.append(0)
-        return _array(self._tensor.box(begin, end))[tuple(kept)]
+        return _array(self._open().box(begin, end))[tuple(kept)]
 
     def numpy(self) -> np.ndarray:
         """All of it, as a new array."""
-        return _array(self._tensor)
+        return _array(self._open())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -163,27 +172,28 @@ class Tensor:
         if copy is not None and not copy:
             raise CannotShare(f"parameter '{self.name}': it is read into new memory, so copy=False cannot be had",
                               "unsupported", parameter=self.name)
-        return self._tensor.dlpack(version is not None and version >= (1, 0))
+        return self._open().dlpack(version is not None and version >= (1, 0))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
     def read(self) -> memoryview:
         """Its bytes in C order, little endian, in new memory that can be written."""
-        return memoryview(self._tensor.read())
+        return memoryview(self._open().read())
 
     def read_into(self, buffer: Any) -> int:
         """Fills a writable buffer (a bytearray, an array, a pinned tensor's memory) with its bytes.
 
         Returns how many these are."""
-        self._tensor.read_into(buffer)
+        self._open().read_into(buffer)
         return self.nbytes
 
     def __reduce__(self) -> Any:
-        return _tensor_again, (kept(self._checkpoint), self._rank, self.name)
+        return _tensor_again, (kept(_forks.here(self._checkpoint)), self._rank, self.name)
 
     def _repr_html_(self) -> str:
-        return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes", self._checkpoint)
+        return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes",
+                              _forks.here(self._checkpoint))
 
     def __bytes__(self) -> bytes:
         return bytes(self.read())
@@ -203,6 +213,10 @@ def _array(tensor: _core.Tensor) -> np.ndarray:
     return _as_array(memoryview(tensor.read()), tensor.dtype, tensor.shape)
 
 
+def _tensors_of(checkpoint: _core.Checkpoint, rank: int | None) -> _core.TensorSet:
+    return checkpoint.whole_tensors() if rank is None else checkpoint.tensors(rank)
+
+
 class State(Mapping[str, Tensor]):
     """The tensors of a rank, or of the whole model, by name. Nothing is read until one is."""
 
@@ -210,6 +224,15 @@ class State(Mapping[str, Tensor]):
         self._tensors = tensors
         self._rank = rank
         self._checkpoint = checkpoint
+        self._generation = _forks.generation
+
+    def _open(self) -> _core.TensorSet:
+        """To read from in this process."""
+        if self._generation != _forks.generation:
+            self._checkpoint = _forks.here(self._checkpoint)
+            self._tensors = _tensors_of(self._checkpoint, self._rank)
+            self._generation = _forks.generation
+        return self._tensors
 
     @property
     def _title(self) -> str:
@@ -232,7 +255,7 @@ class State(Mapping[str, Tensor]):
             raise UnknownName(f"the target has no parameter {name!r}"
                               + ("" if isinstance(name, str) else ": names are text"), "missing")
         try:
-            return Tensor(self._tensors.at(data), self._rank, self._checkpoint)
+            return Tensor(self._open().at(data), self._rank, self._checkpoint)
         except Error as error:
             if error.kind != "missing" or name in self:
                 raise
@@ -247,7 +270,7 @@ class State(Mapping[str, Tensor]):
 
     def metadata(self) -> dict[str, str]:
         """As Checkpoint.metadata()."""
-        return self._checkpoint.metadata()
+        return _forks.here(self._checkpoint).metadata()
 
     def __repr__(self) -> str:
         return f"<reshardfs.State of {self._title}: {len(self)} tensors, {self.nbytes} bytes>"
@@ -283,7 +306,7 @@ class State(Mapping[str, Tensor]):
         return [name for name, _, _, _, is_array in facts if is_array]
 
     def __reduce__(self) -> Any:
-        return _state_again, (kept(self._checkpoint), self._rank)
+        return _state_again, (kept(_forks.here(self._checkpoint)), self._rank)
 
     def _repr_html_(self) -> str:
         return page_of_state(self._title, self._tensors)

@@ -131,6 +131,8 @@ def deepspeed(stage: int, universal: bool = False) -> Maker:
         while spec.stage != stage or spec.world < 2 or not spec.moments or len(spec.weights) < 2:
             spec = zero.random_set(rng.randrange(1 << 30))
         spec.latest, spec.tag = True, "global_step10" if universal else spec.tag
+        if universal:  # DeepSpeed's script makes wrong ones of such runs
+            spec.round_robin = False
         if older:
             spec.weights = {name: array + np.float32(1) for name, array in spec.weights.items()}
             spec.moments = {kind: {name: array + np.float32(1) for name, array in arrays.items()}

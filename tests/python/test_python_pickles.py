@@ -107,14 +107,14 @@ class Pickles(unittest.TestCase):
             with self.assertRaises(reshardfs.Error) as caught:
                 pickle.loads(text)
             self.assertEqual((caught.exception.kind, caught.exception.path), ("changed", str(made.source)))
-            self.assertRegex(str(caught.exception), "the pickle is of other files than there are now: source file "
+            self.assertRegex(str(caught.exception), "there are other files now than when the checkpoint was opened: source file "
                              f"'.*{path.name}' has a different modification time")
 
     def test_a_changed_strategy(self) -> None:
         with small_set() as made, small_set(dst="tp=4") as other, opened(made) as checkpoint:
             text = pickle.dumps(checkpoint)
             shutil.copy(other.dst_strategy, made.dst_strategy)
-            with self.assertRaisesRegex(reshardfs.Error, "the pickle is of other files than there are now"):
+            with self.assertRaisesRegex(reshardfs.Error, "there are other files now than when the checkpoint was opened"):
                 pickle.loads(text)
 
     def test_a_closed_checkpoint(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import select
 import signal
 import subprocess
@@ -147,16 +148,49 @@ class Forks(unittest.TestCase):
         os.waitpid(child, 0)
         return said
 
-    def test_what_was_opened_before_is_refused(self) -> None:
-        words = ("Error: the checkpoint was opened before this process was forked; open it again here, or start "
-                 "processes with multiprocessing's 'spawn'")
+    def test_what_was_opened_before_is_opened_again(self) -> None:
         with small_set() as made, opened(made) as checkpoint:
             state = checkpoint.rank(0)
-            tensor = next(iter(state.values()))
+            name = state.arrays()[0]
+            tensor, want = state[name], bytes(state[name])
+            texts = checkpoint.metadata()
+            for call in (lambda: bytes(checkpoint.rank(0)[name]), lambda: bytes(tensor), lambda: bytes(state.read()[name]),
+                         lambda: tensor.numpy().tobytes(), lambda: bytes(pickle.loads(pickle.dumps(tensor))),
+                         lambda: tensor[0:].tobytes(), lambda: checkpoint.file("rank_0/checkpoint_0.ckpt").read(2) and want):
+                self.assertEqual(self.in_child(lambda: call() == want), "True")
+            self.assertEqual(self.in_child(lambda: state.metadata() == texts and checkpoint.metadata() == texts), "True")
+            # The child of a child.
+            self.assertEqual(self.in_child(lambda: bytes(tensor) == want and self.in_child(lambda: bytes(tensor) == want)),
+                             "True")
+            self.assertEqual(bytes(tensor), want)
+
+    def test_closing_it_in_a_child_closes_it_there(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            state = checkpoint.rank(0)
+            name = state.arrays()[0]
+
+            def closed(use_first: bool) -> object:
+                if use_first:
+                    checkpoint.rank(0).read()
+                checkpoint.close()
+                return state[name].read()
+
+            for use_first in (False, True):
+                self.assertEqual(self.in_child(lambda: closed(use_first)), "Error: the checkpoint is closed")
+            self.assertEqual(len(state[name].read()), state[name].nbytes)
+
+    def test_a_child_refuses_files_that_have_changed(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            tensor = next(iter(checkpoint.rank(0).values()))
+            for path in made.source.rglob("*.ckpt"):
+                os.utime(path, ns=(1, 1))
+            self.assertIn("there are other files now than when the checkpoint was opened", self.in_child(tensor.read))
+
+    def test_files_that_were_opened_before_are_refused(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
             file = checkpoint.file("rank_0/checkpoint_0.ckpt")
-            tensor.numpy()
-            for call in (lambda: checkpoint.rank(0), tensor.numpy, state.read, lambda: tensor[0], file.read):
-                self.assertEqual(self.in_child(call), words)
+            self.assertEqual(self.in_child(file.read), "Error: the checkpoint was opened before this process was forked; "
+                             "open it again here, or start processes with multiprocessing's 'spawn'")
 
     def test_opened_again_it_works(self) -> None:
         with small_set() as made, opened(made) as checkpoint:

@@ -16,6 +16,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
+from cached_programs import cached_python
 from mounted import SKIP, fuse_problem, parse_binary, run, scratch
 from python_sets import ROOT, class_context, options_of, small_set
 
@@ -33,6 +34,35 @@ with reshardfs.open(source, **options) as checkpoint:
     state["run_name"].read_into(into)
     plan = reshardfs.plan(source, rank=1, **options)
 print(json.dumps({"file": reshardfs.__file__, "tensors": tensors, "into": into.hex(), "plan": plan}))
+"""
+
+
+# Tensors of PyTorch, by workers that have the state by each way of starting a process.
+LOADER = """
+import json, os, sys
+import reshardfs.torch, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __init__(self, state):
+        self.state, self.names = state, sorted(state.arrays())
+    def __len__(self):
+        return len(self.names)
+    def __getitem__(self, number):
+        tensor = torch.frombuffer(bytearray(bytes(self.state[self.names[number]])), dtype=torch.uint8)
+        return self.names[number], os.getpid(), tensor
+
+if __name__ == "__main__":
+    found = {}
+    with reshardfs.open(sys.argv[1], **json.loads(sys.argv[2])) as checkpoint:
+        for way in ("fork", "forkserver", "spawn"):
+            loader = DataLoader(Rows(checkpoint.rank(1)), batch_size=None, num_workers=2, multiprocessing_context=way,
+                                persistent_workers=True)
+            for _ in range(2):  # epochs
+                rows = list(loader)
+                assert os.getpid() not in {process for _, process, _ in rows}
+                found[way] = {name: bytes(tensor.numpy()).hex() for name, _, tensor in rows}
+    print(json.dumps(found))
 """
 
 
@@ -80,6 +110,23 @@ class Wheel(unittest.TestCase):
                                                for name, record in made.expected(1).items()})
             self.assertEqual(said["into"], said["tensors"]["run_name"])
             self.assertEqual(said["plan"]["rank"], 1)
+
+    def test_workers_of_a_data_loader(self) -> None:
+        python = cached_python("deepspeed-0.19.8")
+        if not python:
+            self.skipTest("no PyTorch is installed for tests/real")
+        script = self.directory / "loader.py"  # a module that processes can import
+        script.write_text(LOADER)
+        with small_set() as made:
+            done = subprocess.run([*python, str(script), made.source, json.dumps(options_of(made))], check=False,
+                                  capture_output=True, text=True, timeout=SECONDS,
+                                  env={**self.environment, "PYTHONPATH": str(self.installed.parent)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            records = made.expected(1)
+            for way, found in json.loads(done.stdout).items():
+                with self.subTest(way):
+                    self.assertEqual(found, {name: records[name].content.hex() for name in found})
+                    self.assertGreater(len(found), 1)
 
     def test_is_the_command_with_its_maps(self) -> None:
         self.assertEqual(self.output("-m", "reshardfs", "--version"), run("--version").stdout)

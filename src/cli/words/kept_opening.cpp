@@ -34,9 +34,9 @@ void refuse_secret(const std::string& url, const std::string& what) {
 }
 
 /// As it holds in any working directory.
-std::string lasting(const std::string& text, const std::string& what, bool is_path) {
+std::string lasting(const std::string& text, const std::string& what, bool is_path, KeptFor use) {
   if (is_url(text)) {
-    refuse_secret(text, what);
+    if (use == KeptFor::kPickle) refuse_secret(text, what);
     return text;
   }
   return is_path ? std::filesystem::absolute(text).string() : text;
@@ -54,13 +54,13 @@ bool names_path(const Option& option, const std::string& text) {
 }  // namespace
 
 KeptOpening kept_opening(const Given& given, const ConversionOptions& options,
-                         const Conversion& conversion) {
-  KeptOpening kept{lasting(given.argument("SOURCE"), "the source", true), {}, {}};
+                         const Conversion& conversion, KeptFor use) {
+  KeptOpening kept{lasting(given.argument("SOURCE"), "the source", true, use), {}, {}};
   const auto keep = [&](const std::string& name, const std::string& text) {
     kept.values.push_back({name, std::vector<std::string>{text}, false});
   };
   for (const auto& [option, text] : given.options) {
-    keep(option->name, lasting(text, "--" + option->name, names_path(*option, text)));
+    keep(option->name, lasting(text, "--" + option->name, names_path(*option, text), use));
   }
   // A later one counts.
   if (!conversion.step().empty()) keep("step", conversion.step());
@@ -78,9 +78,9 @@ void require_same_files(const std::string& identity, const ConversionOptions& op
   const IdentityDifference difference = identity_difference(
       before ? std::optional(before->value()) : std::nullopt, now.value().value());
   throw Error(ErrorKind::kChanged,
-              "the pickle is of other files than there are now: " + difference.what)
+              "there are other files now than when the checkpoint was opened: " + difference.what)
       .in_file(options.source.path.string())
-      .hint("open the source again, and pickle what that gives");
+      .hint("open the source again");
 }
 
 }  // namespace reshardfs

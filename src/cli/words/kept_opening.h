@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a source was opened, for another process that is to open the same again.
+/// How a source was opened, for another process that opens the same again.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,15 @@ struct KeptOpening {
   std::string identity;  ///< of all files that were read, as JSON
 };
 
+enum class KeptFor : std::uint8_t {
+  kPickle,  ///< without secrets
+  kFork     ///< stays in the memory of this process and of those that it forks
+};
+
 /// Paths in it are absolute, and it names the step and the run that were taken.
-/// @throws Error kUsage if the source or an option is a URL with a secret.
+/// @throws Error kUsage if the source or an option is a URL with a secret, for a pickle.
 RESHARDFS_ENGINE KeptOpening kept_opening(const Given& given, const ConversionOptions& options,
-                                          const Conversion& conversion);
+                                          const Conversion& conversion, KeptFor use);
 
 /// @param identity of a kept opening.
 /// @throws Error kChanged if a file has another version than that.
