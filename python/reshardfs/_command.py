@@ -10,8 +10,10 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from ._errors import Error, of_message
 from ._words import in_python
@@ -38,13 +40,16 @@ def run(words: Sequence[str | bytes]) -> None:
     """Runs the command to its end. Raises Error with its words if it fails."""
     # Files, not pipes: what it leaves in the background may keep them open.
     with tempfile.TemporaryFile() as messages, tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            [program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaints,
-            pass_fds=(messages.fileno(),), env={**os.environ, "RESHARDFS_MESSAGES": str(messages.fileno())})
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with _interrupts_at_end():
+                process = subprocess.Popen(
+                    [program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaints,
+                    pass_fds=(messages.fileno(),), env={**os.environ, "RESHARDFS_MESSAGES": str(messages.fileno())})
             code = process.wait()
         except BaseException:
-            _end(process)
+            if process is not None:
+                _end(process)
             raise
         if code == 0:
             return
@@ -58,6 +63,23 @@ def run(words: Sequence[str | bytes]) -> None:
         complaint = complaints.read().decode(errors="replace").strip().removeprefix("reshardfs: ")
         raise Error(in_python(complaint) or f"the command ended with exit code {code}",
                     "bad input" if code == 2 else "io")
+
+
+@contextmanager
+def _interrupts_at_end() -> Iterator[None]:
+    """Ctrl-C while a process starts would leave it behind: it is handled when the process is known."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[0])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -24,6 +24,7 @@
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
+#include "plan/replicas/settle_replicas.h"
 #include "plan/replicas/step_counters.h"
 #include "plan/source/strategy_catalogue.h"
 #include "storage/local/directory.h"
@@ -63,6 +64,7 @@ class Verification {
   void compare_counters(const HeldParameter& parameter);
   void warn_of_missing_names();
   void hint_at_strategy();
+  void require_strategy(const VerifyContext& context) const;
   void require_any() const;
   void report_missing();
   void open(SourceOpening& opening);
@@ -340,8 +342,7 @@ void Verification::check_parameters(VerifyContext& context) {
   }
 }
 
-/// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives
-/// that of another model, too.
+/// Many differing parameters usually mean the strategy of another model.
 void Verification::hint_at_strategy() {
   if (options_.source.strategy && options_.source.replicas == Replicas::kSame &&
       report_.per_rank.size() * 4 >= report_.parameters && !report_.per_rank.empty()) {
@@ -354,16 +355,29 @@ void Verification::hint_at_strategy() {
                                "': a mount would refuse them; was the checkpoint saved with this "
                                "strategy?");
   }
-  std::set<std::string> differing;
+}
+
+/// Where most matrices differ between ranks, and no layout is stated, the ranks hold slices: the
+/// strategy is what is wrong. @throws Error kBadInput, if nothing else is.
+void Verification::require_strategy(const VerifyContext& context) const {
+  if (context.catalogue || context.joined != nullptr ||
+      options_.source.replicas != Replicas::kSame) {
+    return;
+  }
+  std::set<std::string_view> differing;
   for (const Problem& problem : report_.problems) {
     const bool cut = problem.kind == ProblemKind::kReplica || problem.kind == ProblemKind::kShape;
-    if (cut) differing.insert(problem.parameter);
+    if (!cut) return;
+    differing.insert(problem.parameter);
   }
-  if (options_.source.strategy || differing.size() * 4 < report_.parameters || differing.empty())
-    return;
-  report_.warnings.emplace_back(
-      "many parameters differ between ranks: if each rank holds a slice, give the strategy with "
-      "--src-strategy");
+  std::size_t matrices = 0;
+  std::size_t cut = 0;
+  for (const HeldParameter& parameter : parameters_) {
+    if (parameter.holders.front().entry->shape.size() < 2) continue;
+    ++matrices;
+    if (differing.contains(parameter.name)) ++cut;
+  }
+  if (2 * cut > matrices) throw slices_without_strategy(*set_);
 }
 
 /// @throws Error kUsage if there is nothing to find a fault in: that is no good set.
@@ -524,6 +538,7 @@ VerifyReport Verification::run() {
   check_crcs();
   check_list();
   check_parameters(context);
+  require_strategy(context);
   check_copies();
   require_any();
   state_completeness(context);
@@ -534,56 +549,6 @@ VerifyReport Verification::run() {
 }
 
 }  // namespace
-
-const char* name_of(ProblemKind kind) noexcept {
-  switch (kind) {
-    case ProblemKind::kIo:
-      return "io";
-    case ProblemKind::kFile:
-      return "file";
-    case ProblemKind::kUnsupported:
-      return "unsupported";
-    case ProblemKind::kCrc:
-      return "crc";
-    case ProblemKind::kManifest:
-      return "manifest";
-    case ProblemKind::kStep:
-      return "step";
-    case ProblemKind::kMissingRank:
-      return "missing-rank";
-    case ProblemKind::kMissingPart:
-      return "missing-part";
-    case ProblemKind::kShape:
-      return "shape";
-    case ProblemKind::kType:
-      return "type";
-    case ProblemKind::kReplica:
-      return "replica";
-    case ProblemKind::kExtent:
-      return "extent";
-    case ProblemKind::kMap:
-      return "map";
-  }
-  return "";
-}
-
-bool VerifyReport::unread() const noexcept {
-  return std::any_of(problems.begin(), problems.end(),
-                     [](const Problem& problem) { return problem.kind == ProblemKind::kIo; });
-}
-
-bool VerifyReport::damaged() const noexcept {
-  return std::any_of(problems.begin(), problems.end(), [](const Problem& problem) {
-    return problem.kind != ProblemKind::kIo && problem.kind != ProblemKind::kUnsupported &&
-           problem.kind != ProblemKind::kExtent;
-  });
-}
-
-bool VerifyReport::only_open() const noexcept {
-  return !problems.empty() &&
-         std::all_of(problems.begin(), problems.end(),
-                     [](const Problem& problem) { return problem.kind == ProblemKind::kExtent; });
-}
 
 VerifyReport verify(const VerifyOptions& options, Progress& progress) {
   return Verification(options, progress).run();

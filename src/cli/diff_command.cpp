@@ -292,17 +292,23 @@ StatedWords words_of(const Given& given, const char* argument, const DiffSide& s
   return read_stated_words(side.table().checkpoint(), linkless_tree_of(root, path));
 }
 
-/// Two checkpoints of one model that have the names of two frameworks.
+/// Two checkpoints of one model that have the names of two frameworks, of which a few are equal.
 void tell_of_other_names(const DiffSide& a, const DiffSide& b,
                          const std::vector<ParameterDiff>& results) {
-  const auto is_in_both = [](const ParameterDiff& one) {
-    return one.status != DiffStatus::kOnlyInA && one.status != DiffStatus::kOnlyInB;
+  const auto count = [&](DiffStatus status) {
+    return static_cast<std::size_t>(
+        std::count_if(results.begin(), results.end(),
+                      [&](const ParameterDiff& one) { return one.status == status; }));
   };
-  if (results.empty() || std::any_of(results.begin(), results.end(), is_in_both)) return;
+  const std::size_t only_a = count(DiffStatus::kOnlyInA);
+  const std::size_t only_b = count(DiffStatus::kOnlyInB);
+  const std::size_t both = results.size() - only_a - only_b;
+  if (only_a <= both || only_b <= both) return;
   std::string way = "--a-map, --b-map, --a-rename and --name-map give others";
   for (const auto& [letter, side] : {std::pair{'a', &a}, std::pair{'b', &b}}) {
     const SourceTable& table = side->table();
-    std::string maps = hugging_face_maps(names_in(table), table.checkpoint().state_prefixes());
+    std::string maps = hugging_face_maps(names_in(table), table.checkpoint().state_prefixes(),
+                                         known_source({}, table.checkpoint()));
     if (maps.empty()) continue;
     for (std::size_t at = 0; (at = maps.find("--map", at)) != std::string::npos; at += 4) {
       maps.insert(at + 2, std::string(1, letter) + "-");
@@ -310,7 +316,9 @@ void tell_of_other_names(const DiffSide& a, const DiffSide& b,
     way = fmt::format("{} gives Hugging Face's, with --{}-model-config DIR", maps, letter);
     break;
   }
-  log_warning(LogEvent::kConversionWarning, "no name is in both A and B: {}", way);
+  const std::string found = both == 0 ? "no name is in both A and B"
+                                      : "A and B have only " + counted(both, "name") + " in common";
+  log_warning(LogEvent::kConversionWarning, "{}: {}", found, way);
 }
 
 struct Sides {

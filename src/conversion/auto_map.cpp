@@ -2,23 +2,31 @@
 #include "conversion/auto_map.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/text/glob.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "base/text/wrapper_names.h"
+#include "checkpoint/set_format.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "conversion/installed_maps.h"
 #include "conversion/source_opening.h"
+#include "conversion/stated_model/stated_model.h"
 #include "conversion/strategy_input.h"
 #include "modelmap/mapping.h"
+#include "modelmap/variables.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -35,6 +43,8 @@ using Places = std::set<std::pair<std::string, std::int64_t>>;
 /// One way to read an installed map, and what it makes of the names.
 struct Candidate {
   std::string map{};
+  std::vector<std::string> types{};  ///< of models that it is for; empty: of any
+  std::string reads{};
   std::string shows{};
   std::size_t taken = 0;
   std::string left{};  ///< the first name that it does not take; empty: it takes all
@@ -69,8 +79,12 @@ void count_rules(const ModelMap& map, Direction direction, const std::vector<Sou
 
 Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,
                   const std::vector<SourceTensor>& tensors) {
-  Candidate candidate{name, target_side(map, direction), 0, {}};
-  const NameGlobs& drops = direction == Direction::kForward ? map.drop_from : map.drop_to;
+  const bool forward = direction == Direction::kForward;
+  Candidate candidate{.map = name,
+                      .types = map.types,
+                      .reads = forward ? map.from_side : map.to_side,
+                      .shows = target_side(map, direction)};
+  const NameGlobs& drops = forward ? map.drop_from : map.drop_to;
   const std::vector<bool> taken = taken_names(map, direction, tensors, {});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (taken[i]) {
@@ -114,6 +128,19 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
       .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
 }
 
+/// @param complete take all names.
+[[noreturn]] void refuse_other_types(const std::vector<Candidate>& complete,
+                                     const KnownSource& known) {
+  std::vector<std::string> maps;
+  for (const Candidate& one : complete) {
+    if (maps.empty() || maps.back() != one.map) maps.push_back(one.map);
+  }
+  throw Error(ErrorKind::kUsage,
+              "--map auto: no installed map for model_type " + name_list(known.model_types) +
+                  " takes the names of the source, but maps for others do: " + name_list(maps, 4))
+      .hint("check the config.json, or name a map");
+}
+
 [[noreturn]] void refuse_several(std::vector<FittingMap> maps) {
   std::sort(maps.begin(), maps.end(),
             [](const FittingMap& a, const FittingMap& b) { return a.map < b.map; });
@@ -121,7 +148,40 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
   for (const FittingMap& map : maps) {
     text += (&map == &maps.front() ? "" : ", ") + map.map + " (shows " + printable(map.shows) + ")";
   }
-  throw Error(ErrorKind::kUsage, text).hint("choose one: --map " + maps.front().map);
+  throw Error(ErrorKind::kUsage, text)
+      .hint("name the one for the program that saved the source, or that reads the result");
+}
+
+std::vector<std::string> model_types_in(const std::filesystem::path& config,
+                                        const std::filesystem::path& linkless_root) {
+  std::vector<std::string> types;
+  const SourceTreePtr tree = linkless_tree_of(linkless_root, config);
+  if (config.empty() || path_kind(config, tree) != PathKind::kOther) return types;
+  const auto json = JsonDocument::parse(read_small_file(config, modelmap::kMaxConfigBytes, tree));
+  if (!json || !json->value().is_object()) return types;
+  const JsonValue top = json->value();
+  for (const auto& level : {std::optional(top), top.find("text_config")}) {
+    const auto type = level && level->is_object() ? level->find("model_type") : std::nullopt;
+    if (type && type->text()) types.emplace_back(*type->text());
+  }
+  return types;
+}
+
+/// See KnownSource.
+std::string_view program_of(const CheckpointSet& set) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kPrograms{
+      {{"megatron", "Megatron-Core torch_dist"},
+       {"megatron_ranks", "Megatron-Core ranks"},
+       {"checkpoint_2", "MindFormers"},
+       {"meta", "Meta"}}};
+  const SetFormat* const format = set.described_by();
+  if (format == nullptr) {
+    return set.files().front().path.extension() == ".ckpt" ? "MindFormers" : "";
+  }
+  const auto* const found = std::find_if(kPrograms.begin(), kPrograms.end(), [&](const auto& one) {
+    return one.first == format->kind;
+  });
+  return found == kPrograms.end() ? "" : found->second;
 }
 
 /// Without the states of training.
@@ -144,11 +204,39 @@ std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors) 
   return all;
 }
 
-/// Those that take all names.
-std::vector<Candidate> complete_ones(const std::vector<Candidate>& all) {
+bool has_any(const std::vector<std::string>& list, const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+  });
+}
+
+bool is_for(const std::vector<std::string>& types, const std::vector<std::string>& model_types) {
+  return types.empty() || has_any(types, model_types);
+}
+
+/// Leaves those that fit, if there are any.
+template <typename Fits>
+void prefer(std::vector<Candidate>& candidates, const Fits& fits) {
+  if (std::any_of(candidates.begin(), candidates.end(), fits)) {
+    std::erase_if(candidates, [&](const Candidate& one) { return !fits(one); });
+  }
+}
+
+/// Those that take all names, for models of the type, from the program.
+std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const KnownSource& known) {
   std::vector<Candidate> complete;
   std::copy_if(all.begin(), all.end(), std::back_inserter(complete),
                [](const Candidate& one) { return one.taken > 0 && one.left.empty(); });
+  const auto states_type = [&](const Candidate& one) {
+    return has_any(one.types, known.model_types);
+  };
+  if (std::any_of(all.begin(), all.end(), states_type)) {
+    std::erase_if(complete,
+                  [&](const Candidate& one) { return !is_for(one.types, known.model_types); });
+  }
+  if (!known.program.empty()) {
+    prefer(complete, [&](const Candidate& one) { return one.reads.starts_with(known.program); });
+  }
   join_equal_maps(complete);
   return complete;
 }
@@ -174,12 +262,18 @@ std::vector<FittingMap> best_of(const std::vector<Candidate>& complete) {
 
 }  // namespace
 
-std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
-  return best_of(complete_ones(candidates_for(tensors_of(names))));
+bool serves(const ModelMap& map, const std::vector<std::string>& model_types) {
+  return is_for(map.types, model_types);
+}
+
+std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
+                                     const KnownSource& known) {
+  return best_of(complete_ones(candidates_for(tensors_of(names)), known));
 }
 
 std::string hugging_face_maps(const std::vector<std::string>& names,
-                              const std::vector<std::string>& state_prefixes) {
+                              const std::vector<std::string>& state_prefixes,
+                              const KnownSource& known) {
   constexpr const char* kHub = "Hugging Face";
   // One name of each kind says as much as all.
   std::set<std::string> shapes;
@@ -190,24 +284,38 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
   }
   if (kinds.empty()) return {};
   std::string words;
-  for (const FittingMap& fitting : fitting_maps(kinds)) {
+  for (const FittingMap& fitting : fitting_maps(kinds, known)) {
     if (fitting.shows != kHub) return {};
     words += (words.empty() ? "--map " : " or --map ") + fitting.map;
   }
   return words;
 }
 
-std::string only_map_for(const std::vector<std::string>& names, const std::string& why) {
+std::string only_map_for(const std::vector<std::string>& names, const KnownSource& known,
+                         const std::vector<std::string>& sides, const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
   const std::vector<Candidate> all = candidates_for(tensors);
-  const std::vector<Candidate> complete = complete_ones(all);
-  if (complete.empty()) refuse_none(all, tensors.size(), why);
+  std::vector<Candidate> complete = complete_ones(all, known);
+  if (complete.empty()) {
+    const std::vector<Candidate> others = complete_ones(all, {});
+    if (!others.empty()) refuse_other_types(others, known);
+    refuse_none(all, tensors.size(), why);
+  }
+  prefer(complete, [&](const Candidate& one) {
+    return std::any_of(sides.begin(), sides.end(),
+                       [&](const std::string& side) { return one.shows.starts_with(side); });
+  });
   const std::vector<FittingMap> best = best_of(complete);
   if (best.size() > 1) refuse_several(best);
   return best.front().map;
 }
 
-void settle_auto_map(SourceRequest& request) {
+KnownSource known_source(const SourceRequest& request, const CheckpointSet& set) {
+  return {model_types_in(config_of(model_question(request, set)), linkless_root(request)),
+          program_of(set)};
+}
+
+void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sides) {
   std::vector<std::string>& maps = request.maps.maps;
   if (std::find(maps.begin(), maps.end(), kAuto) == maps.end()) return;
   if (maps.size() > 1) {
@@ -220,7 +328,7 @@ void settle_auto_map(SourceRequest& request) {
   std::erase_if(names, [prefixes = state_prefixes(request, *set)](const std::string& name) {
     return is_training_state(name, prefixes);
   });
-  maps = {only_map_for(names, foreign_names(*set))};
+  maps = {only_map_for(names, known_source(request, *set), sides, foreign_names(*set))};
 }
 
 std::string foreign_names(const CheckpointSet& set) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/source_request.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "modelmap/model_map.h"
 
 namespace reshardfs {
 
@@ -17,28 +19,49 @@ struct FittingMap {
   std::string shows{};  ///< the side that it makes of them, such as "Hugging Face"
 };
 
+/// What a source has beside names that tells which map is meant.
+struct KnownSource {
+  /// model_type of its config.json: of the whole, then of text_config. Maps for other types do not
+  /// count, if there are any for these.
+  std::vector<std::string> model_types{};
+  /// What the side of the program that has saved it begins with: "MindFormers". Other programs may
+  /// have the same names, with rows in another order. Empty: not known.
+  std::string_view program{};
+};
+
+/// @throws Error kIo for a config.json that cannot be read.
+KnownSource known_source(const SourceRequest& request, const CheckpointSet& set);
+
 /// The installed maps that, in one direction, take all tensors, as for only_map_for(). Of those
 /// that show the same side, the ones that lack the fewest tensors; short names first.
-std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names);
+std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
+                                     const KnownSource& known = {});
 
 /// The name of the only installed map that, in either direction, matches all tensors. Tensors of
 /// the training state, and tensors that a map drops, do not count.
 /// @param names of the tensors of a source.
+/// @param sides that are asked for, of which one is enough; empty: any.
 /// @param why none fits, for the message; empty: not known.
 /// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
-std::string only_map_for(const std::vector<std::string>& names, const std::string& why = {});
+std::string only_map_for(const std::vector<std::string>& names, const KnownSource& known = {},
+                         const std::vector<std::string>& sides = {}, const std::string& why = {});
 
 /// Replaces "auto" with the name of that map; does nothing without "auto".
+/// @param sides as above.
 /// @throws Error kUsage if there are other maps beside "auto"; errors of CheckpointSet::open() and
 ///         only_map_for().
-void settle_auto_map(SourceRequest& request);
+void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sides);
+
+/// Whether a map is for one of these model types, or states none.
+bool serves(const modelmap::ModelMap& map, const std::vector<std::string>& model_types);
 
 /// "--map a or --map b": the installed maps that show Hugging Face's names in place of these, which
 /// no map has as Hugging Face's own. Empty: there are none.
 /// @param names those of states of training do not count.
 /// @param state_prefixes see is_training_state().
 std::string hugging_face_maps(const std::vector<std::string>& names,
-                              const std::vector<std::string>& state_prefixes = {});
+                              const std::vector<std::string>& state_prefixes = {},
+                              const KnownSource& known = {});
 
 /// Why no map knows the names in a checkpoint, and what to do: they are those of an adapter
 /// (lora_adapter.h), or wrappers have changed them (wrapper_names.h). Empty: they are neither.

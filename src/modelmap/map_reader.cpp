@@ -28,8 +28,8 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "sides", "vars", "settings", "releases", "counts", "parts",
-               "require", "block", "map", "alias", "drop", "identity", "states"}) {
+              {"extends", "without", "types", "sides", "vars", "settings", "releases", "counts",
+               "parts", "require", "block", "map", "alias", "drop", "identity", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -43,6 +43,7 @@ class MapReader {
         out_.without.insert(std::move(text));
       }
     }
+    if (const toml::node* node = file_.find("types")) out_.types = read_map_texts("types", *node);
     read_sides();
     read_variables();
     if (const toml::node* node = file_.find("settings")) {

@@ -56,6 +56,7 @@ struct MapText {
   MapPlace place{};
   std::vector<std::string> extends{};
   std::set<std::string> without{};
+  std::vector<std::string> types{};  ///< own, or inherited; empty: none are stated
   std::map<std::string, std::string> sides{};
   VariableTable variables{};
   SettingTable settings{};

@@ -293,6 +293,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   };
   side("from", map.from_side);
   side("to", map.to_side);
+  map.types = text->types;
   map.variables = text->variables;
   map.settings = text->settings;
   map.states = text->states;

@@ -150,6 +150,8 @@ struct ModelMap {
   std::string file{};
   std::string from_side = "from";
   std::string to_side = "to";
+  /// The values of model_type in config.json whose models it is for; empty: it states none.
+  std::vector<std::string> types{};
   VariableTable variables{};
   SettingTable settings{};
   std::vector<ReleaseProof> release_proofs{};

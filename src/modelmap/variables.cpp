@@ -233,9 +233,8 @@ std::string Scope::advice_for(const std::string& name) const {
     advice += ", or --training-config with the training's YAML (" + setting.keys.front() + ")";
   }
   if (!setting.releases.empty()) {
-    advice += ", or if it does not set that, the release of " + setting.framework +
-              " that trains: --map-var " + kReleaseVariable + "=" +
-              setting.releases.back().first.text();
+    advice += ", or if it does not set that, --map-var " + std::string(kReleaseVariable) +
+              "=N with the release of " + setting.framework + " that trains";
   }
   return advice;
 }

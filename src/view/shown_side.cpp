@@ -37,8 +37,9 @@ std::string maps_showing(const std::vector<FittingMap>& fitting, Sides sides) {
 }
 
 /// What to add to the command line.
-std::string helpful_maps(const std::vector<std::string>& names, Sides sides, bool has_maps) {
-  const std::vector<FittingMap> fitting = fitting_maps(names);
+std::string helpful_maps(const std::vector<std::string>& names, const KnownSource& known,
+                         Sides sides, bool has_maps) {
+  const std::vector<FittingMap> fitting = fitting_maps(names, known);
   const std::string direct = maps_showing(fitting, sides);
   if (!direct.empty()) return (has_maps ? "add another map: " : "add ") + direct;
   const std::string list =
@@ -65,7 +66,9 @@ void require_shown_side(const ViewContext& context, std::string_view view, Sides
         ErrorKind::kUsage,
         words + " needs a map that shows " + std::string(sides.front()) + ", but " +
             (has_maps ? "the last one shows " + printable(context.model.side) : "there is no map"))
-        .hint(helpful_maps(names, sides, has_maps));
+        .hint(helpful_maps(
+            names, known_source(context.options.source, context.target->source().checkpoint()),
+            sides, has_maps));
   }
   for (const TargetParameter& parameter : context.target->parameters()) {
     if (parameter.name == parameter.source->name) continue;

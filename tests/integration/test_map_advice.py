@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import unittest
 from pathlib import Path
@@ -15,6 +16,7 @@ from format_files import write_safetensors  # noqa: E402
 from mounted import Result, run, run_unittests, scratch  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "goldenmap"
+MAPS = Path(__file__).resolve().parents[2] / "config/maps"
 
 
 class Advice(unittest.TestCase):
@@ -61,13 +63,58 @@ class Advice(unittest.TestCase):
         result = self.plan("llama_legacy", "--map", "auto")
         self.assertEqual((result.code, result.stdout), (2, ""))
         for word in ("several installed maps", "mindformers-llama (shows MindFormers legacy)",
-                     "megatron-llama (shows Megatron-Core torch_dist)", "choose one: --map "):
+                     "megatron-llama (shows Megatron-Core torch_dist)",
+                     "name the one for the program that saved the source, or that reads the result"):
             self.assertIn(word, result.stderr)
+        # Its config.json has model_type llama.
+        for word in ("gemma", "packed-experts", "mixtral", "qwen"):
+            self.assertNotIn(word, result.stderr)
         # MindFormers and Megatron name tensors alike. A map that others extend stands for them.
         result = self.plan("qwen3_mcore_back", "--map", "auto")
         self.assertEqual(result.code, 2)
         self.assertIn("megatron-ranks-llama (shows Hugging Face), mindformers-qwen3 (shows Hugging Face);",
                       result.stderr)
+
+    def test_auto_is_the_map_of_the_program_that_saved_the_source(self) -> None:
+        """Ranks of Megatron-Core have the same names, and rows in another order."""
+        source = self.root / "ranks"
+        case = GOLDEN / "qwen3_mcore_back"
+        words = ("--model-config", case / "config.json")
+        made = run("export", case / "src.safetensors", source, "--format", "ckpt", "--views", "ranks")
+        self.assertEqual(made.code, 0, made.stderr)
+        by_name = run("plan", source, *words, "--map", "mindformers-qwen3", "--map-var", "release=2.1")
+        by_auto = run("plan", source, *words, "--map", "auto", "--map-var", "release=2.1")
+        self.assertEqual((by_name.code, by_auto.code, by_auto.stdout), (0, 0, by_name.stdout), by_auto.stderr)
+        self.assertIn("megatron-ranks-llama", run("plan", case / "src.safetensors", *words, "--map", "auto").stderr)
+
+    def test_auto_is_the_map_that_shows_what_is_asked_for(self) -> None:
+        words = ("--format", "ckpt", "--map-var", "release=2.1")
+        by_name = self.plan("qwen3_moe_mcore", "--map", "mindformers-qwen3-moe", *words)
+        by_auto = self.plan("qwen3_moe_mcore", "--map", "auto", *words)
+        self.assertEqual((by_name.code, by_auto.code), (0, 0), by_auto.stderr)
+        self.assertEqual(by_auto.stdout, by_name.stdout)
+        result = self.plan("qwen3_moe_mcore", "--map", "auto", "--views", "megatron")
+        self.assertRegex(result.stderr, "take all names of the source: megatron-qwen3-moe [^,]*, "
+                                        "megatron-qwen3-moe-numbered [^,]*;")
+
+    def test_auto_takes_no_map_of_another_type(self) -> None:
+        config = json.loads((GOLDEN / "llama_legacy/config.json").read_text()) | {"model_type": "gpt_oss"}
+        (self.root / "config.json").write_text(json.dumps(config))
+        result = run("plan", GOLDEN / "llama_legacy/src.safetensors", "--model-config", self.root, "--map", "auto")
+        self.assertEqual(result.code, 2)
+        self.assertIn("no installed map for model_type 'gpt_oss' takes the names of the source, but maps for others "
+                      "do: ", result.stderr)
+        # A type that no map knows says nothing.
+        (self.root / "config.json").write_text(json.dumps(config | {"model_type": "granite"}))
+        result = run("plan", GOLDEN / "llama_legacy/src.safetensors", "--model-config", self.root, "--map", "auto")
+        self.assertIn("several installed maps", result.stderr)
+
+    def test_every_installed_map_states_its_types(self) -> None:
+        names = [path.stem for path in MAPS.glob("*.toml") if "Not for use alone" not in path.read_text()]
+        self.assertGreater(len(names), 20)
+        for name in names:
+            with self.subTest(name):
+                self.assertRegex((MAPS / f"{name}.toml").read_text(), r'(?m)^types = \["')
 
     def test_auto_names_what_the_nearest_map_does_not_take(self) -> None:
         source = self.root / "set.safetensors"

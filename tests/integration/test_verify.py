@@ -489,8 +489,15 @@ class DataParallel(VerifyTest):
     def test_a_forgotten_strategy_is_hinted_at(self) -> None:
         made = make_set(self.enterContext(scratch()), Parallel(tp=2), Parallel(), layers=1)
         result = run("verify", made.source)
+        self.assertEqual((result.code, result.stdout), (2, ""))
+        self.assertIn("the ranks hold slices, and no strategy says of what", result.stderr)
+        self.assertIn("--src-strategy", result.stderr)
+        # Damage is told before.
+        path = sorted(made.source.rglob("*.ckpt"))[1]
+        path.write_bytes(path.read_bytes()[:-3])
+        result = run("verify", made.source)
         self.assertEqual(result.code, 1)
-        self.assertIn("--src-strategy", one_line(result))
+        self.assertIn("damaged", result.stdout)
 
     def test_the_strategy_of_another_model_is_hinted_at(self) -> None:
         golden = Path(__file__).resolve().parents[1] / "golden"

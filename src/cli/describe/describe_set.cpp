@@ -43,12 +43,21 @@ constexpr const char* kWhereStrategies =
     "MindSpore writes it to strategy_ckpt_config.save_file, MindSpore Transformers to "
     "output/strategy/";
 
-std::vector<modelmap::ModelMap> known_maps() {
+/// @param model_types of the source; maps for other types are left out, if there are any for these.
+std::vector<modelmap::ModelMap> known_maps(const std::vector<std::string>& model_types) {
+  std::vector<modelmap::ModelMap> maps;
   try {
-    return read_installed_maps();
+    maps = read_installed_maps();
   } catch (const Error&) {
     return {};  // no network is known then
   }
+  const auto serves_these = [&](const modelmap::ModelMap& map) {
+    return !map.types.empty() && serves(map, model_types);
+  };
+  if (std::any_of(maps.begin(), maps.end(), serves_these)) {
+    std::erase_if(maps, [&](const modelmap::ModelMap& map) { return !serves(map, model_types); });
+  }
+  return maps;
 }
 
 class Describer {
@@ -85,7 +94,8 @@ class Describer {
   void describe_model() {
     HeldNames held = ranks_.held;
     if (out_.kind != kRankFiles) held.groups.clear();
-    out_.model = model_facts(held, known_maps());
+    const KnownSource known = known_source(source_.request, set_);
+    out_.model = model_facts(held, known_maps(known.model_types), known.program);
     read_config_facts(set_.completeness().config, out_.model);
     if (source_.laid_out != nullptr) {
       count_elements(source_.laid_out->table().unmapped());
@@ -288,8 +298,9 @@ class Describer {
   bool shows_hugging_face() const {
     const bool has_config = !out_.model.model_type.empty() || !out_.model.architectures.empty();
     if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
-    return out_.model.weights > 0 &&
-           hugging_face_maps(ranks_.held.names, set_.state_prefixes()).empty();
+    return out_.model.weights > 0 && hugging_face_maps(ranks_.held.names, set_.state_prefixes(),
+                                                       known_source(source_.request, set_))
+                                         .empty();
   }
 
   /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.

@@ -74,7 +74,8 @@ void add_once(std::vector<std::string>& list, const std::string& word) {
 
 }  // namespace
 
-ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelMap>& maps) {
+ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelMap>& maps,
+                       std::string_view program) {
   ModelFacts facts;
   NumberedLayers layers;
   std::vector<const std::string*> weights;
@@ -90,7 +91,14 @@ ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelM
   facts.weights = weights.size();
   facts.layers = layers.count();
   const FamilyNames families(maps);
-  for (const std::size_t family : families_of(weights, families)) {
+  std::vector<std::size_t> known = families_of(weights, families);
+  const auto is_of_program = [&](std::size_t family) {
+    return families.network_of(family).starts_with(program);
+  };
+  if (std::any_of(known.begin(), known.end(), is_of_program)) {
+    std::erase_if(known, [&](std::size_t family) { return !is_of_program(family); });
+  }
+  for (const std::size_t family : known) {
     add_once(facts.networks, families.network_of(family));
     add_once(facts.maps, std::filesystem::path(families.map_of(family).file).stem().string());
   }

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "modelmap/model_map.h"
@@ -25,6 +26,8 @@ struct HeldNames {
 /// A network is named only if it has all names of the weights. Layers are counted only where their
 /// numbers have no gap and stand behind one name, and no group numbers them for itself.
 /// @param maps the families that are known.
-ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelMap>& maps);
+/// @param program see KnownSource: networks of others do not count, if it has one.
+ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelMap>& maps,
+                       std::string_view program = {});
 
 }  // namespace reshardfs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/words/source_request.h"
 
+#include <algorithm>
+#include <array>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -65,6 +67,24 @@ void require_use_of_config(const Given& given, const SourceRequest& request) {
       .hint("name another config.json, or give the map that it is for");
 }
 
+/// The sides of maps that the files which are asked for need.
+std::vector<std::string> asked_sides(const Given& given, const std::string& side) {
+  constexpr std::array<std::array<std::string_view, 3>, 6> kSides{
+      {{"views", "hf", "Hugging Face"},
+       {"views", "dcp-hf", "Hugging Face"},
+       {"views", "megatron", "Megatron-Core"},
+       {"views", "vllm", "vLLM"},
+       {"views", "iteration", "MindFormers"},
+       {"format", "ckpt", "MindFormers"}}};
+  std::vector<std::string> sides;
+  for (const auto& [option, word, asked] : kSides) {
+    if (!side.empty() || find_option(given.command(), option) == nullptr) continue;
+    const std::vector<std::string> texts = given.texts(option);
+    if (std::find(texts.begin(), texts.end(), word) != texts.end()) sides.emplace_back(asked);
+  }
+  return sides;
+}
+
 }  // namespace
 
 SourceRequest set_request(const Given& given, std::filesystem::path path, const std::string& side) {
@@ -91,7 +111,7 @@ SourceRequest source_request(const Given& given, std::filesystem::path path,
   }
   if (!option_for(given, "map-var", side).empty()) request.maps = model_maps(given, side);
   if (find_option(given.command(), side + "map") != nullptr) require_use_of_config(given, request);
-  settle_auto_map(request);
+  settle_auto_map(request, asked_sides(given, side));
   return request;
 }
 

@@ -171,14 +171,19 @@ bool are_slices(const std::vector<ReplicaDisagreement>& differing, const SourceT
 
 }  // namespace
 
-void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
-  if (source.states_layouts() || !are_slices(differing, source)) return;
-  const std::string root = source.checkpoint().root().string();
-  throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
-      .in_file(root)
+Error slices_without_strategy(const CheckpointSet& set) {
+  const std::string root = set.root().string();
+  Error error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what");
+  error.in_file(root)
       .needs(Need::kSourceStrategy)
       .hint("add --src-strategy FILE, or run: " +
             command_line("strategy guess", {root}, {"-O", "rules.toml"}));
+  return error;
+}
+
+void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
+  if (source.states_layouts() || !are_slices(differing, source)) return;
+  throw slices_without_strategy(source.checkpoint());
 }
 
 void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {

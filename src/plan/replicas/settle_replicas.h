@@ -30,9 +30,11 @@ struct SettledReplicas {
 ///         under kOwn; errors of check_replicas().
 SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas);
 
-/// @throws Error kBadInput if most matrices differ and nothing states how any are cut: then the
-/// ranks
-///         hold slices, and the strategy is missing.
+/// The error for ranks that hold slices whose layouts are not stated.
+Error slices_without_strategy(const CheckpointSet& set);
+
+/// @throws Error slices_without_strategy() if most matrices differ, and how they are cut is not
+///         stated.
 void refuse_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source);
 
 /// @param differing must not be empty.

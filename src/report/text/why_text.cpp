@@ -66,14 +66,18 @@ std::string layout_text(const SourceTable& table, const std::string& name) {
   const SourceParameter* parameter = table.find(name);
   const std::string start = printable(name) + ": ";
   if (parameter == nullptr) return start + "not in the source\n";
-  if (parameter->layout == nullptr) {
-    if (parameter->grid && parameter->grid->boxes() != nullptr) {
-      return start + boxes_text(*parameter->grid) + " (the checkpoint records them)\n";
-    }
-    return start + (table.states_layouts()
-                        ? "no layout is stated\n"
-                        : "whole in each file, since there is no --src-strategy\n");
+  if (parameter->grid && parameter->grid->boxes() != nullptr) {
+    return start + boxes_text(*parameter->grid) + " (the checkpoint records them)\n";
   }
+  if (!table.states_layouts()) {
+    const CheckpointSet& set = table.checkpoint();
+    return start +
+           (set.files().front().rank == set.files().back().rank
+                ? "whole in its file\n"
+                : "as each rank's file has it: a copy of the whole, or a slice of it, which "
+                  "--src-strategy tells\n");
+  }
+  if (parameter->layout == nullptr) return start + "no layout is stated\n";
   std::vector<std::string> axes;
   for (const auto& dimension : parameter->layout->tensor_map) {
     axes.push_back(dimension.size() == 1 ? std::to_string(dimension[0])

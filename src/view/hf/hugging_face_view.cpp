@@ -58,7 +58,8 @@ void require_known_names(const ViewContext& context, const TakesParameter& is_we
   for (const TargetParameter& parameter : context.whole->parameters()) {
     if (is_array(parameter.dtype) && is_weight(parameter)) names.push_back(parameter.name);
   }
-  const std::string maps = hugging_face_maps(names);
+  const std::string maps = hugging_face_maps(
+      names, {}, known_source(context.options.source, context.whole->source().checkpoint()));
   if (maps.empty()) return;
   throw Error(ErrorKind::kUsage,
               "the names of the tensors are not those of Hugging Face's models, which hf/ is for")
