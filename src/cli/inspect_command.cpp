@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 
 #include "base/content_size.h"
 #include "base/process/event_log.h"
+#include "base/text/glob.h"
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
@@ -95,9 +97,12 @@ std::uint64_t total_bytes(const CheckpointContents& contents) {
 
 void print_summary(const std::string& path, const CheckpointContents& contents,
                    std::size_t columns) {
-  const std::string what = fmt::format(": {} in {}, {}", human_bytes(total_bytes(contents)),
-                                       counted(contents.files.size(), "file"),
-                                       counted(contents.parameters.size(), "parameter"));
+  // Parts of different sizes are listed one by one.
+  std::set<std::string_view> names;
+  for (const auto& parameter : contents.parameters) names.insert(parameter.name);
+  const std::string what =
+      fmt::format(": {} in {}, {}", human_bytes(total_bytes(contents)),
+                  counted(contents.files.size(), "file"), counted(names.size(), "parameter"));
   const std::size_t room = columns - std::min(columns, text_width(what));
   std::cout << shortened(printable(path), std::max<std::size_t>(room, 4)) << what << "\n";
   if (!contents.step.empty()) {
@@ -205,38 +210,52 @@ int run_why(const InspectArguments& arguments) {
   const ModelMaps& maps = opening.maps();
   opening.open_set(/*examines_all=*/true);
   // A state is laid out as its weight. Through a map any parameter may be asked for.
+  const bool is_glob = arguments.why.find_first_of("*?[") != std::string::npos;
   const auto is_asked_for = [&](const std::string& name) {
-    return name == arguments.why || name == weight_of(arguments.why, opening.state_prefixes());
+    return name == arguments.why || name == weight_of(arguments.why, opening.state_prefixes()) ||
+           is_glob;
   };
   const auto table = opening.lay_out_unread(opening.needed(is_asked_for)).table;
   MappedSourceOptions options = opening.mapped_options();
   options.compares_ranks = false;
   compare_mapped_ranks(*table, maps, arguments.source.replicas);
   const DiffSide side(maps.apply(table, {}, options).table, arguments.source);
-  const SourceParameter* parameter = side.table().find(arguments.why);
-  if (parameter == nullptr) {
-    std::vector<std::string> names;
-    for (const SourceParameter& known : side.table().parameters()) names.push_back(known.name);
-    throw Error(ErrorKind::kMissing, "no parameter with this name")
-        .for_parameter(arguments.why)
-        .hint(did_you_mean(arguments.why, names));
-  }
-  CellGridPtr grid = side.laid_out(*parameter);
-  if (!grid) grid = single_cell_grid(parameter->holders.front());
-  std::cout << fmt::format("{}  {} {}\n", printable(parameter->name),
-                           mindspore_name(parameter->dtype), to_string(grid->full_shape()));
-  std::set<std::string> of_files{parameter->name};
-  if (!maps.empty()) {
-    for (const auto& explanation : maps.explain(table, {}, options, arguments.why)) {
-      std::cout << "\n" << explanation_text(explanation);
-      for (const std::string& name : explanation.sources) of_files.insert(name);
+  const auto print_why = [&](const SourceParameter& parameter) {
+    CellGridPtr grid = side.laid_out(parameter);
+    if (!grid) grid = single_cell_grid(parameter.holders.front());
+    std::cout << fmt::format("{}  {} {}\n", printable(parameter.name),
+                             mindspore_name(parameter.dtype), to_string(grid->full_shape()));
+    std::set<std::string> of_files{parameter.name};
+    if (!maps.empty()) {
+      for (const auto& explanation : maps.explain(table, {}, options, parameter.name)) {
+        std::cout << "\n" << explanation_text(explanation);
+        for (const std::string& name : explanation.sources) of_files.insert(name);
+      }
+      std::erase_if(of_files,
+                    [&](const std::string& name) { return table->find(name) == nullptr; });
     }
-    std::erase_if(of_files, [&](const std::string& name) { return table->find(name) == nullptr; });
+    std::cout << "\n";
+    for (const std::string& name : of_files) std::cout << layout_text(*table, name);
+    std::cout << "\n" << ranges_text(grid);
+  };
+  if (const SourceParameter* parameter = side.table().find(arguments.why)) {
+    print_why(*parameter);
+    return kExitDone;
   }
-  std::cout << "\n";
-  for (const std::string& name : of_files) std::cout << layout_text(*table, name);
-  std::cout << "\n" << ranges_text(grid);
-  return kExitDone;
+  std::vector<std::string> names;
+  bool is_first = true;
+  for (const SourceParameter& known : side.table().parameters()) {
+    names.push_back(known.name);
+    if (!is_glob || !glob_match(arguments.why, known.name)) continue;
+    if (!is_first) std::cout << "\n";
+    is_first = false;
+    print_why(known);
+  }
+  if (!is_first) return kExitDone;
+  throw Error(ErrorKind::kMissing,
+              is_glob ? "no parameter matches this pattern" : "no parameter with this name")
+      .for_parameter(arguments.why)
+      .hint(did_you_mean(arguments.why, names));
 }
 
 /// Where the user has to choose among several: all there are to choose from. Why nothing else is

@@ -268,7 +268,9 @@ class Describer {
     }
     const bool is_whole = ranks_.ranks.size() == 1 && source_.laid_out == nullptr;
     if (sizes_) next.sizes = sizes_->text;
-    if (source_.options.state_key.empty()) next.state_keys = set_.beside().wrappers;
+    if (source_.options.state_key.empty() && set_.takes_state_key()) {
+      next.state_keys = set_.beside().wrappers;
+    }
     next.can_dequantize = is_whole && !source_.options.dequantize && has_block_scales();
     const bool is_known = std::find(next.state_keys.begin(), next.state_keys.end(), wrapper_) !=
                           next.state_keys.end();

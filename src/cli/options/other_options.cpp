@@ -104,8 +104,9 @@ std::vector<Option> listings() {
       {.name = "why",
        .takes = Takes::kText,
        .type = "NAME",
-       .help = "Print where the numbers behind one parameter come from, and the bytes that it is "
-               "read from",
+       .help =
+           "Print where the numbers behind a parameter come from, and the bytes that it is read "
+           "from; NAME may be a pattern, such as '*layers.7.*up_proj*'",
        .excludes = {"list", "tree", "depth", "stats", "json"},
        .commands = kInspect},
   };

@@ -201,7 +201,8 @@ std::vector<Option> map_group() {
        .help =
            "Show the tensors with the names and fusions of another model family: an installed map "
            "(see 'reshardfs map list'), a .toml file of rules, or auto, which picks the map that "
-           "fits the names and the model_type, and fails if none or several do (repeatable; each map reads what the "
+           "fits the names and the model_type, and fails if none or several do (repeatable; each "
+           "map reads what the "
            "previous one shows)",
        .commands = kMaps},
       {.name = "map-direction",

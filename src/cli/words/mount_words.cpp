@@ -69,7 +69,11 @@ void require_no_comma(const Given& given, const std::string& word) {
   if (!goes_on(*option, value, word)) return;
   throw Error(ErrorKind::kUsage, "'" + printable(word) + "' is no mount option: a comma ends " +
                                      "the value of " + option->name)
-      .hint("set " + option->name + " in a file of options, and name it with config=FILE");
+      .hint((option->takes == Takes::kList
+                 ? "write " + option->name + "=" + value + "," + option->name + "=" + word + ", or "
+                 : "") +
+            "set " + option->name + " = \"" + value + "," + word +
+            "\" in a file of options, and name it with config=FILE");
 }
 
 void add_mount_word(const std::string& word, Given& given) {

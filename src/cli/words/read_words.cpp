@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
 #include "cli/options/table.h"
 #include "cli/words/mount_words.h"
 #include "cli/words/word_answers.h"
@@ -39,10 +40,30 @@ class Walk {
         take_letters(word);
       }
     }
+    require_joined_sizes();
     return std::move(given_);
   }
 
  private:
+  /// The last use of an option counts, but sizes such as tp=2 and pp=2 look as if they added up.
+  void require_joined_sizes() const {
+    for (std::size_t i = 0; i < given_.options.size(); ++i) {
+      const GivenOption& use = given_.options[i];
+      if (use.option->is_repeatable() || !use.option->name.ends_with("strategy")) continue;
+      for (std::size_t j = i + 1; j < given_.options.size(); ++j) {
+        const GivenOption& later = given_.options[j];
+        if (later.option != use.option || later.text == use.text) continue;
+        if (use.text.find('=') == std::string::npos || later.text.find('=') == std::string::npos) {
+          continue;
+        }
+        throw Error(ErrorKind::kUsage, "--" + use.option->name + " is given twice, as '" +
+                                           printable(use.text) + "' and '" + printable(later.text) +
+                                           "'")
+            .hint("give all sizes in one: " + use.text + "," + later.text);
+      }
+    }
+  }
+
   /// Whether the next argument takes all words that follow.
   bool begins_rest() const {
     const std::size_t number = given_.arguments.size();

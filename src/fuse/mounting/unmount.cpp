@@ -76,7 +76,8 @@ Error busy(const std::string& mountpoint) {
   return Error(ErrorKind::kIo, "the mount is in use")
       .in_file(mountpoint)
       .os_error(EBUSY)
-      .hint("'fuser -vm " + mountpoint + "' shows by whom");
+      .hint("'fuser -vm " + mountpoint + "' shows by whom; end these, or 'umount -l " + mountpoint +
+            "' unmounts it when they have closed its files");
 }
 
 bool lacks_list_of_mounts() {

@@ -235,9 +235,11 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
       const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
       const Layout* from =
           parameter.layout != nullptr || like == nullptr ? parameter.layout : like->layout;
+      const std::string shape = to_string(full);
+      const bool is_told = error.message().find(shape) != std::string::npos;
       throw Error(ErrorKind::kBadInput, "the target strategy does not fit: " + error.message() +
-                                            " (shape " + to_string(full) +
-                                            "; source: " + source_words(from, *target.grid) +
+                                            " (" + (is_told ? "" : "shape " + shape + "; ") +
+                                            "source: " + source_words(from, *target.grid) +
                                             "; target: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
           .hint(found->second.optimizer_shard_size == 0
