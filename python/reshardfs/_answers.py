@@ -77,7 +77,7 @@ class File(Answer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parameter(Answer):
-    """What files hold of a parameter. `full_shape` is None where nothing states it."""
+    """What files hold of a parameter. `full_shape` is None where it is unknown."""
 
     name: str
     dtype: str

@@ -88,7 +88,7 @@ class Verification {
   LinklessTreePtr tree_;  ///< of the source, if symbolic links are refused
 };
 
-/// nullptr: nothing states layouts.
+/// nullptr: no layouts are stated.
 std::shared_ptr<const Catalogue> Verification::catalogue(SourceOpening& opening, bool incomplete) {
   const auto wanted = [this](const std::string& name) { return options_.names.takes(name); };
   const StatedLayouts stated =

@@ -42,7 +42,7 @@ enum class ProblemKind : std::uint8_t {
   kShape,        ///< a slice has another shape than layout and other ranks say
   kType,         ///< the element type differs between ranks
   kReplica,      ///< ranks that should hold the same bytes do not
-  kExtent,       ///< a parameter of which nothing states how large it is
+  kExtent,       ///< a parameter whose size is not stated
   kMap,          ///< a map does not fit, or what it takes for equal is not
 };
 
@@ -77,7 +77,7 @@ struct VerifyReport {
   std::uint64_t damaged_parameters = 0;
 
   bool good() const noexcept { return problems.empty(); }
-  /// Nothing is wrong with what is there, but nothing states that it is all.
+  /// The files are good, but it is unknown whether they are all.
   bool only_open() const noexcept;
   /// Something could not be read: what was not seen may be damaged or not.
   bool unread() const noexcept;

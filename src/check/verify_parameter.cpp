@@ -324,7 +324,7 @@ void ParameterVerifier::check_placed(const HeldParameter& parameter, std::size_t
   if (holders.empty()) return;
   const bool array = is_array(holders.front().entry->dtype);
   if (array) return check_laid_out(parameter, number, placement, holders, findings);
-  // Of a map that is cut nobody knows which rank has which keys.
+  // It is unknown which rank has which keys of a map that is cut.
   is_cut(*placement.layout) ? check_unlaid(holders, findings) : check_whole(holders, findings);
 }
 

@@ -37,7 +37,7 @@ struct ParameterFindings {
 
 struct VerifyContext {
   const CheckpointSet& set;
-  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: nothing states layouts
+  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: no layouts are stated
   JoinedRanks* joined;                         ///< nullptr: nothing is to be joined
   std::vector<std::string> state_prefixes;
   /// Files of which every byte has been read: what has no replica in them is not read again.

@@ -113,8 +113,8 @@ void print_summary(const std::string& path, const CheckpointContents& contents,
   }
 }
 
-/// What states that the set is complete, or what nothing states. One file is all that was asked
-/// for: of that there is nothing to say.
+/// What proves that the set is complete, or what is unknown. Empty for one file, which is all that
+/// was asked for.
 std::string statement_of(const InspectArguments& arguments, const Inspected& inspected) {
   const auto& files = inspected.contents.files;
   if (files.size() == 1 && files.front().path == arguments.source.path) return {};

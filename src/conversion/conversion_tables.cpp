@@ -512,7 +512,7 @@ class Opening {
   Completeness completeness_{};
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
-  std::optional<FamilyTarget> family_;  ///< where sizes are for tensors whose cuts nothing states
+  std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
   /// That of config.json, once it is asked for.
   mutable std::optional<std::optional<BlockShape>> block_{};
   std::map<std::string, modelmap::MapPlace> made_by_;  ///< of what a map shows, where there is one

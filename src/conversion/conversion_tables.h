@@ -64,8 +64,8 @@ struct ConversionTables {
 ConversionTables open_tables(const ConversionOptions& options,
                              InputsPtr inputs = std::make_shared<Inputs>());
 
-/// The rules that sizes for the target stand for, with blanks where nothing states how parameters
-/// are cut.
+/// The rules that sizes for the target stand for, with blanks where it is not stated how
+/// parameters are cut.
 /// @throws as open_tables().
 RulesDraft target_rules(const ConversionOptions& options);
 /// The strategy that sizes for the target stand for.

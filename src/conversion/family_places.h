@@ -15,7 +15,7 @@ namespace reshardfs {
 
 struct PlacedTensors {
   std::vector<std::vector<std::int64_t>> stages{};  ///< of each tensor, ascending; perhaps none
-  UnknownCuts unknown{};                            ///< shown tensors whose stage nothing states
+  UnknownCuts unknown{};                            ///< shown tensors whose stage is not stated
   std::map<std::string, std::string> why{};         ///< by such a tensor
 };
 

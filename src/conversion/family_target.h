@@ -63,8 +63,8 @@ class FamilyTarget {
   std::int64_t tensor_parts() const;
 
   /// @param sizes other ones, for "tp=2 and 4 fit".
-  /// @throws Error kUsage that lists the tensors which nothing states how to cut, or in which stage
-  ///         they are; kBadInput if the units of a tensor cannot be shared equally; what
+  /// @throws Error kUsage that lists the tensors whose cut, or whose stage, is not stated;
+  ///         kBadInput if the units of a tensor cannot be shared equally; what
   ///         sized_strategy() and place_tensors() throw.
   Strategy strategy(const std::vector<FamilyTensor>& tensors, const DerivedSizes& sizes) const;
   Strategy strategy(const std::vector<FamilyTensor>& tensors) const {
@@ -74,7 +74,7 @@ class FamilyTarget {
   /// The same without stages, for what a tensor's cut is asked for alone.
   Strategy strategy_of_one_stage(const std::vector<FamilyTensor>& tensors) const;
 
-  /// The same as rules, with blanks instead of a refusal where nothing states cuts or stages.
+  /// The same as rules, with blanks instead of a refusal where cuts or stages are not stated.
   /// @param header lines for the beginning.
   RulesDraft draft(const std::vector<FamilyTensor>& tensors, std::vector<std::string> header) const;
 

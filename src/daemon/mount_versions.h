@@ -34,7 +34,7 @@ struct MountVersions {
 
 /// @param mount all but its hand-over.
 /// @param before the mount that goes on; nullptr: it is a new one. Learns what is shown.
-/// @throws Error kChanged if that mount shows something else, and shall not show another tree;
+/// @throws Error kChanged if that mount shows something else, and must not show another tree;
 ///         kUnsupported if it cannot, or if its trees cannot be shown any more.
 MountVersions mount_versions(const ConversionOptions& options, const Conversion& conversion,
                              const MountOptions& mount, const MountWords& words, Takeover* before);

@@ -31,7 +31,7 @@ constexpr milliseconds kLongestPause{2000};
 constexpr std::chrono::seconds kTimeToBeWhole{20};
 /// A service manager that reads slowly must not be sent more than its socket holds.
 constexpr std::chrono::seconds kNoticeEvery{10};
-/// What it shall allow for each attempt.
+/// The time for each attempt.
 constexpr std::chrono::microseconds kTimeForOne{std::chrono::minutes(1)};
 
 bool tells_of_outage(const Error& error) {

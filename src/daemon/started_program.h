@@ -30,7 +30,7 @@ class StartedProgram {
   /// In the place of words(), where these are another program's: mount(8) has its own.
   void set_words(std::vector<std::string> words) { words_ = std::move(words); }
 
-  /// Finds out whether another process has a mount that this one shall go on with, or a service
+  /// Finds out whether another process has a mount for this one to go on with, or a service
   /// manager has kept one. Before the configuration file is read: after a crash it does not matter.
   /// @throws Error as Takeover does.
   void meet_predecessor();

@@ -15,7 +15,7 @@ void Reply::send(fuse_req_t request, const Error& error) noexcept {
 
 void Reply::send(fuse_req_t request, Bytes& bytes) noexcept {
   const std::span<std::byte> data = bytes.lease.bytes();
-  // First: who has the bytes shall find them counted.
+  // Before the reply, so that a reader with the bytes finds them counted.
   bytes.tally.delivers(data.size());
   fuse_reply_buf(request, reinterpret_cast<const char*>(data.data()), data.size());
 }

@@ -25,7 +25,7 @@ inline constexpr std::size_t kAbsurdBytes = 16 * kRequestBytes;
 /// Threads of a mount beside those that do what may wait: they answer from memory, and so each is
 /// soon back. More of them would only share the processors.
 inline constexpr unsigned kMemoryThreads = 8;
-/// Of both kinds.
+/// The most threads of a mount, whatever it reads from.
 inline constexpr unsigned kMaxThreads = [] {
   unsigned threads = kMemoryThreads;
   for (const WaitLimits& limits : kWaitLimits) threads += limits.permits + limits.late;

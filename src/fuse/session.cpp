@@ -157,7 +157,7 @@ Session::~Session() {
 void Session::mount() {
   if (const auto descriptor = fuse_descriptor(options_.mountpoint)) {
     check_fuse_descriptor(*descriptor);
-    // It is this process's alone: fusermount3 and others that it starts shall not keep it open.
+    // Programs that this process starts, such as fusermount3, must not keep it open.
     static_cast<void>(::fcntl(*descriptor, F_SETFD, FD_CLOEXEC));
   }
   const MountPlace place(options_.mountpoint);

@@ -14,9 +14,9 @@ namespace reshardfs {
 enum class Event : char {
   kLive = 'L',        ///< the kernel's INIT request has been answered
   kEnded = 'E',       ///< a worker has left its loop: unmounted, aborted or failed
-  kSignal = 'S',      ///< SIGINT, SIGTERM, SIGHUP, or the caller has gone: the mount shall end
+  kSignal = 'S',      ///< SIGINT, SIGTERM, SIGHUP, or the caller has gone: end the mount
   kHangup = 'H',      ///< SIGHUP, where it has another meaning
-  kReload = 'R',      ///< SIGUSR2: another process shall take the mount over
+  kReload = 'R',      ///< SIGUSR2: let another process take the mount over
   kReplace = 'P',     ///< the same, to show another tree in the place of this one
   kStall = 'W',       ///< StorageQueue::stall() has news
   kToldKernel = 'T',  ///< the kernel knows what has changed

@@ -119,7 +119,7 @@ void WorkerThreads::work(Thread& own) noexcept {
   own.ended = true;  // last: start() holds the lock when it joins
 }
 
-/// For what may take long: there shall be a thread that waits for requests meanwhile.
+/// For work that may take long: another thread waits for requests meanwhile.
 template <typename Work>
 void WorkerThreads::while_busy(Work&& work) {
   --idle_;

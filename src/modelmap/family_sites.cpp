@@ -64,7 +64,7 @@ std::string FamilyCheck::missing_name(std::size_t number, const Site& site) cons
     const RuleSources sources(of, scope);
     if (sources.size() > 0) return work_.from_name(application, sources, 0);
   } catch (const Error&) {
-    // A range that nothing states is told where the rule is applied.
+    // An unknown range is reported where the rule is applied.
   }
   return is_inverse ? of.to.text() : of.from[0].text();
 }

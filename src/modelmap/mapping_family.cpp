@@ -118,7 +118,7 @@ bool FamilyCheck::condition_holds(std::size_t number, const PatternIndex::Match&
 
 void FamilyCheck::check_count(const CountKey& key, const Count& count) {
   std::vector<std::int64_t> gaps;
-  // Of a map that states nothing, only what stands between others is known to be missing.
+  // Without a declared count, only numbers between others are known to be missing.
   const std::int64_t first = count.is_declared ? 0 : *count.seen.begin();
   const std::int64_t end = count.is_declared ? count.expected() : count.named();
   if (end - first > kMaxRange) return;

@@ -269,7 +269,7 @@ class MappingWork {
   std::map<std::string, std::string> prefixes_;  ///< of states: of the source, of the target
   std::vector<Application> applications_;
 
-  /// Tensors that a rule would take of which nobody knows whether it holds; by the variable.
+  /// Tensors of a rule whose condition has an unknown variable; by the variable.
   struct Undecided {
     std::size_t rule = 0;   ///< the first
     std::string message{};  ///< why, and what to give

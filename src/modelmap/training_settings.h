@@ -46,7 +46,7 @@ struct Setting {
   /// What it is where a variable is stated to be other than 0, or by the empty name always:
   /// whatever its own keys say.
   std::map<std::string, std::int64_t> fixed{};
-  /// What it is where nothing states it; perhaps none.
+  /// Its value where it is not stated; nullptr: none.
   std::shared_ptr<const Expression> otherwise{};
 
   bool is_shown_by(bool from) const noexcept { return from ? is_shown_by_from : is_shown_by_to; }

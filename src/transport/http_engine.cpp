@@ -43,7 +43,7 @@ constexpr std::int64_t kLatencyForMost = 60'000;  // microseconds
 /// One request in so many is one that was asked for ahead, even if others wait.
 constexpr unsigned kTurnOfAhead = 4;
 constexpr int kMaxRedirections = 5;
-/// Of a server that has never answered: a wrong name shall be told soon.
+/// For a server that has never answered: few, so that a mistyped host is reported soon.
 constexpr unsigned kAttemptsAtStranger = 3;
 constexpr milliseconds kLongestStall{10'000};
 constexpr milliseconds kIdle{60'000};

@@ -43,7 +43,7 @@ class UniversalStatement {
   /// @throws Error kBadInput, without the directory, if the model has made fewer steps.
   void require_step(std::int64_t step, const std::string& name) const;
   void state(Completeness& out) const;
-  /// The shape of a parameter; nullptr: nothing states that it is trained.
+  /// The shape of a parameter; nullptr: no file states that it is trained.
   const Shape* shape_of(const std::string& name) const;
   bool is_stage3() const noexcept { return is_stage3_; }
   /// Whether one model file states the whole model, so that its `module` is all of it.

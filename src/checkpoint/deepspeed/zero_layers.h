@@ -17,7 +17,7 @@ namespace reshardfs {
 
 /// What a set's files of modules have that is not shown, and how files were called.
 struct LeftOfFiles {
-  std::vector<std::string> unnamed{};  ///< nothing states their names in the model: of tied layers
+  std::vector<std::string> unnamed{};  ///< of tied layers, whose names in the model no file states
   std::vector<std::string> refused{};  ///< of types that cannot be shown
   SavedNames files{};
 };

@@ -38,7 +38,7 @@ class ModelShapes {
  public:
   /// An object that knows no shapes.
   ModelShapes() = default;
-  /// @param text of config.json; invalid text states nothing.
+  /// @param text of config.json; invalid text gives no shapes.
   explicit ModelShapes(const std::string& text);
   explicit ModelShapes(const modelmap::ModelConfig& config);
   /// Knows no shapes if the file does not exist, or is too large for a configuration.

@@ -23,7 +23,7 @@ struct DescribedSource {
   CheckpointOptions options{};
   SourceRequest request{};
   std::shared_ptr<const CheckpointSet> set{};
-  /// nullptr: nothing states how it is cut.
+  /// nullptr: how it is cut is not stated.
   const DiffSide* laid_out = nullptr;
   Completeness statement{};  ///< of state_model()
   /// See NextFacts.

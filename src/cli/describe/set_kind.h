@@ -12,7 +12,7 @@
 namespace reshardfs {
 
 /// What the metadata of a checkpoint's first file and the small files beside it say of the program
-/// that wrote it. What cannot be read states nothing.
+/// that wrote it. What cannot be read is left out.
 std::vector<Statement> stated_writers(const std::filesystem::path& source,
                                       const CheckpointSet& set);
 

@@ -45,7 +45,7 @@ std::int64_t milliseconds_since_boot() {
 }  // namespace
 
 Takeover::Takeover(Descriptor socket) : socket_(std::move(socket)) {
-  // The next process shall not have it, too.
+  // Processes that this one starts must not inherit it.
   static_cast<void>(::fcntl(socket_->get(), F_SETFD, FD_CLOEXEC));
   socket_->send({.step = HandoverStep::kHello, .versions = handover_versions(), .text = kVersion});
   HandoverMessage offer = next(*socket_, HandoverStep::kOffer, 1);

@@ -87,7 +87,7 @@ class Reaper {
         taken = ::sigqueue(child, signal, {.sival_int = value}) == 0 || taken;
       }
     } catch (const std::exception&) {
-      // As above.
+      // Out of memory: the sender sees that nothing happens.
     }
     return taken;
   }
@@ -112,7 +112,7 @@ class Reaper {
         if (!is_told && handles_signal(child, SIGTERM)) tell(child);
       }
     } catch (const std::exception&) {
-      // As above.
+      // Out of memory: the sender sees that nothing happens.
     }
   }
 

@@ -241,7 +241,7 @@ class Supervisor {
     } catch (const std::exception&) {
       // What a process of another version has written: it stays to be unmounted by hand.
     }
-    // First the end of the connection, for everybody who waits.
+    // Close the connection first: others wait for that.
     kept_.reset();
     if (!state || !state->mount) return false;
     try {
@@ -303,7 +303,7 @@ void SupervisedKeeper::keep(int fuse, int requests, int state) noexcept {
   try {
     static_cast<void>(receive_message(connection_.get(), kMostWord));
   } catch (const std::exception&) {
-    // As above.
+    // The supervisor has ended.
   }
 }
 

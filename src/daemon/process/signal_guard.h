@@ -23,7 +23,7 @@ struct MoreSignals {
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and kCallerGoneSignal become events on any thread that
 /// they reach (libraries have threads too, so blocking signals in our own would not suffice).
-/// Signals that were ignored before (nohup, a shell's background jobs) stay ignored, save for
+/// Signals that were ignored before (nohup, a shell's background jobs) stay ignored, except for
 /// SIGHUP as Event::kHangup. A guard inside another takes the signals until it ends.
 class SignalGuard {
  public:

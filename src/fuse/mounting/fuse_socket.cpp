@@ -40,7 +40,7 @@ Error failure(const FuseSocket& socket, const std::string& what) {
   return Error(ErrorKind::kIo, what).in_file(socket.path);
 }
 
-/// The time that is left, and whether it shall be used.
+/// The time that is left, and whether to wait at all.
 class Wait {
  public:
   Wait(const FuseSocket& socket, std::chrono::seconds patience, const std::atomic<bool>& stop)

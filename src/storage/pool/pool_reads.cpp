@@ -13,7 +13,8 @@
 namespace reshardfs {
 namespace {
 
-/// How often who waits looks whether what it waits for may hang; most comes before the first look.
+/// How often a waiting reader checks whether its fetch is stuck; most fetches end before the first
+/// check.
 constexpr std::chrono::milliseconds kLookInterval{40};
 constexpr std::chrono::milliseconds kQuick{2};
 

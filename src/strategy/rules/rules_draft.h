@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Rules for sizes, with blanks where nothing states how parameters are cut.
+/// Rules for sizes, with blanks where it is not stated how parameters are cut.
 #pragma once
 
 #include <string>

@@ -59,8 +59,7 @@ void add_rule(const Rule& rule, bool is_used, const std::vector<std::string>& na
     lines.push_back(at_line(rule.line) + "the rule '" + printable(glob) + "' matches no parameter" +
                     near_words(glob, names));
   }
-  // One that refuses what nobody has decided yet has done its work when the decision stands before
-  // it.
+  // A rule that refuses undecided parameters matches none once decisions stand before it.
   if (is_used || !all_match || rule.undecided) return;
   lines.push_back(at_line(rule.line) + "the rule for " + name_list(rule.globs) +
                   " has no effect: rules before it take all that it matches");

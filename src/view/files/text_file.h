@@ -57,7 +57,7 @@ class TextFile final : public VirtualFile {
   SharedText text_;
 };
 
-/// A file whose text is made when it is read, and by the constructor, if nobody knows its size.
+/// A file whose text is made when it is read, and by the constructor, if its size is unknown.
 class MadeFile final : public VirtualFile {
  public:
   /// @param make returns the same text every time. Objects that it refers to must outlive the file.
