@@ -169,6 +169,7 @@ class CheckpointSet {
   SavedBeside beside_;
   const SetFormat* described_by_ = nullptr;
   bool kind_takes_state_key_ = true;
+  bool applies_state_key_ = false;
   std::string series_;
   std::string adapter_;
   std::vector<std::string> state_prefixes_;

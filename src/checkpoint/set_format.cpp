@@ -7,6 +7,7 @@
 #include "checkpoint/dcp/hyper_steps.h"
 #include "checkpoint/deepspeed/universal_set.h"
 #include "checkpoint/deepspeed/zero_set.h"
+#include "checkpoint/items/item_set.h"
 #include "checkpoint/iteration/iteration_set.h"
 #include "checkpoint/megatron/rank_set.h"
 #include "checkpoint/series/series.h"
@@ -101,6 +102,13 @@ std::span<const SetFormat> set_formats() {
                 "latest_checkpoint_iteration.txt, global_step_10/.metadata",
                 false,
                 {"_rank*_.safetensors"}},
+      SetFormat{discover_items,
+                find_item_steps,
+                "torch_items",
+                "the files of all ranks for each item, as torch_checkpointing saves them",
+                "metadata.pkl, model_0.pt",
+                true,
+                {"*_[0-9]*.pt"}},
       SetFormat{discover_step_sets, find_step_sets, "steps",
                 "a directory with a checkpoint for each step",
                 "checkpoint-10/, step-10/, epoch_0/ or global_step_10/"},

@@ -68,8 +68,7 @@ void describe(RankFile& file, const FoundFile& found) {
   if (!found.content) return;
   file.index = found.content->index();
   file.source = found.content->tensors(std::move(file.source));
-  // Such a file is one of torch.save; others of a set have the format that their names tell.
-  if (has_torch_name(file.path)) file.saved = file.source;
+  if (found.content->is_torch(file.path)) file.saved = file.source;
 }
 
 /// Looking at so many places of local files takes less than a second, even if none is in memory.
@@ -347,6 +346,7 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   set.root_ = path_;
   set.described_by_ = found_.format;
   set.kind_takes_state_key_ = found_.takes_state_key;
+  set.applies_state_key_ = found_.applies_state_key;
   set.step_ = found_.step;
   set.steps_ = std::move(found_.steps);
   set.series_ = std::move(found_.series);
@@ -390,7 +390,9 @@ std::optional<CheckpointSet> CheckpointSet::Opening::run() {
     drop_unreadable();
   }
   const bool has_state = found_.catalogue || any_of_torch(files_);
-  if (has_state && faults_ == nullptr) require_state(files_, options_, beside_);
+  if (has_state && faults_ == nullptr) {
+    require_state(files_, options_, beside_, found_.applies_state_key);
+  }
   if (options_.check_crc && faults_ == nullptr) {
     const auto stored = stored_files(found_.files, files_, found_.catalogue.get());
     if (auto none = require_crcs(stored, threads())) {

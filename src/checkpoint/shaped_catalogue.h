@@ -20,11 +20,11 @@ namespace reshardfs {
 /// files state.
 class ShapedCatalogue final : public BoxCatalogue {
  public:
-  /// @param files how many there are; each is a rank.
-  ShapedCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
+  /// @param ranks how many there are, from 0 on.
+  ShapedCatalogue(std::int64_t ranks, std::unordered_map<std::string, Shape> shapes,
                   std::vector<RefusedTensor> refused,
                   std::shared_ptr<const SavedObjects> objects = nullptr)
-      : BoxCatalogue(SourceRanks(RankRange(Rank(), files), files)),
+      : BoxCatalogue(SourceRanks(RankRange(Rank(), ranks), ranks)),
         shapes_(std::move(shapes)),
         refused_(std::move(refused)),
         objects_(std::move(objects)) {}
@@ -46,16 +46,16 @@ class ShapedCatalogue final : public BoxCatalogue {
 
 /// The catalogue of tensors but those with problems, which it refuses.
 /// @param problems reasons, by the names of tensors.
+/// @param ranks that saved the set.
 inline std::shared_ptr<const ShapedCatalogue> catalogue_without(
     std::map<std::string, std::string> problems, std::unordered_map<std::string, Shape> shapes,
-    std::size_t files) {
+    std::int64_t ranks) {
   std::vector<RefusedTensor> refused;
   for (auto& [name, reason] : problems) {
     shapes.erase(name);
     refused.push_back({name, std::move(reason)});
   }
-  return std::make_shared<const ShapedCatalogue>(static_cast<std::int64_t>(files),
-                                                 std::move(shapes), std::move(refused));
+  return std::make_shared<const ShapedCatalogue>(ranks, std::move(shapes), std::move(refused));
 }
 
 }  // namespace reshardfs

@@ -202,8 +202,10 @@ std::vector<StoredFile> stored_files(std::span<const FoundFile> found,
   std::vector<StoredFile> all;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const RankFile& file = files[i];
-    if (found[i].content != nullptr) {
-      for (SavedArchives& archives : found[i].content->archives(*file.source)) {
+    std::vector<SavedArchives> of_content;
+    if (found[i].content != nullptr) of_content = found[i].content->archives(*file.source);
+    if (!of_content.empty()) {
+      for (SavedArchives& archives : of_content) {
         const std::string& path = archives.file->name();
         all.push_back({i, path, archives.file, &torch_format(), std::move(archives.places), {}});
       }

@@ -92,6 +92,14 @@ def saved(name: str) -> Callable[[Path], Kind]:
     return make
 
 
+def items(_: Path) -> Kind:
+    """The model alone, of strided shards."""
+    folder = TESTS / "goldentorch/items_fsdptp22_torch_215"
+    tensors = read_safetensors(folder / "expected.safetensors")[0]
+    return Kind(folder / "src/step_2", {name.removeprefix("model."): tensor for name, tensor in tensors.items()
+                                        if name.startswith("model.")}, ("--state-key", "model"))
+
+
 # By row.
 KINDS: dict[str, Callable[[Path], Kind]] = {
     "MindSpore, .ckpt": rank_files,
@@ -106,6 +114,7 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "hyper-parallel": distributed("hyper_safetensors_tp2dp2"),
     "torch.save, .pt, .pth, .bin": saved("nested_model_214"),
     "FSDP's ranks, torch.save": saved("fsdp2_w2_26"),
+    "torch_checkpointing": items,
     "Megatron-LM's ranks, torch.save": saved("megatron_tp2_pp2"),
     "DeepSpeed, ZeRO 1 to 3 and universal": saved("deepspeed_z2_w3_groups"),
 }

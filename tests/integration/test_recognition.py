@@ -92,6 +92,8 @@ READ: dict[str, Maker] = {
     "latest_universal, global_step10_universal/zero/": copied("goldentorch/deepspeed_universal"),
     "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt": copied("goldentorch/deepspeed_z1_w2"),
     "latest_checkpoint_iteration.txt, global_step_10/.metadata": copied("goldendcp/hyper_keyed_trainer_fsdp2"),
+    "metadata.pkl, model_0.pt": lambda place: shutil.copytree(
+        TESTS / "goldentorch/items_fsdp4_torch_215/src/step_2", place, dirs_exist_ok=True),
     "checkpoint-10/, step-10/, epoch_0/ or global_step_10/": copied("goldendcp/fsdp_tp_2x", "step-10", "step-20"),
     "iteration_00000010/": copied("golden2/tp4_to_one"),
     "pytorch_model_fsdp_0/.metadata, weights/.metadata, dist_ckpt/.metadata, model_and_optim/.metadata or model/.metadata": copied("goldendcp/fsdp_tp_2x", "weights"),

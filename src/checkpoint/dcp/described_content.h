@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "base/byte_range.h"
 #include "format/file_index.h"
+#include "format/input_format.h"
 #include "format/listed_items.h"
 #include "storage/byte_source.h"
 
@@ -35,6 +37,9 @@ class DescribedContent {
   /// The source that tensors() gives, if it is open already: the file is not opened then. nullptr:
   /// it is not.
   virtual ByteSourcePtr opened() const { return nullptr; }
+
+  /// Whether it is a file of torch.save; others have the format that their names tell.
+  virtual bool is_torch(const std::filesystem::path& file) const { return has_torch_name(file); }
 
   /// The number of places in the file that examine() reads.
   virtual std::size_t places() const = 0;

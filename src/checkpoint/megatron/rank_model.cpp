@@ -113,7 +113,8 @@ class RankModel {
     require_on_one_stage();
     for (std::size_t i = 0; i < contents_.size(); ++i) describe(i);
     state();
-    out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), contents_.size());
+    out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_),
+                                       static_cast<std::int64_t>(contents_.size()));
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
+#include "checkpoint/items/item_files.h"
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/file_alone.h"
 #include "checkpoint/ranks/rank_parts.h"
@@ -328,8 +329,9 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
     return std::move(*described);
   }
   // Whoever gives a pattern has chosen among the files.
-  if (listed.pattern.empty() && path_kind(source, listed.listed) == PathKind::kDirectory) {
-    refuse_one_rank(source);
+  if (listed.pattern.empty()) {
+    refuse_item_part(source);
+    if (path_kind(source, listed.listed) == PathKind::kDirectory) refuse_one_rank(source);
   }
   SourceFiles files = find_source_files(source, listed);
   const NeighbourHints hints = neighbour_hints(files);

@@ -31,6 +31,8 @@ struct Discovery {
   /// The kind that recognizes the source; nullptr for files of ranks and whole models.
   const SetFormat* format = nullptr;
   bool takes_state_key = true;  ///< see SetFormat
+  /// Whether --state-key has been applied, whatever the names of the files are.
+  bool applies_state_key = false;
   std::vector<std::string> notes;
   std::vector<std::string> warnings{};
   /// For a whole model in several files: parameter names, and the indices of their files in

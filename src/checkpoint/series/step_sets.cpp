@@ -14,6 +14,7 @@
 
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "checkpoint/items/item_set.h"
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/recognition.h"
@@ -65,6 +66,9 @@ Folders find_folders(const fs::path& directory, const SourceTreePtr& tree) {
     if (!entry.is_directory || (entry.is_link && refuses_links(tree))) continue;
     if (auto step = step_of_folder(entry.name)) {
       folders.emplace(std::move(*step), checkpoint_of(directory / entry.name, tree));
+    } else if (auto of_items = step_of_items(directory / entry.name, tree)) {
+      // Its directories may have any names: of two with one number, none is the step.
+      if (!folders.emplace(std::move(*of_items), directory / entry.name).second) return {};
     }
   }
   if (folders.empty() || find_known_pattern(directory, tree)) return {};

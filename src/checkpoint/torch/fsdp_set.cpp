@@ -43,19 +43,6 @@ std::optional<RankFileName> parse_name(std::string_view text) {
   return RankFileName{*world, *rank};
 }
 
-/// A part is of the rank that its mesh states.
-void require_rank(const FoundFile& found, const TorchSave& saved) {
-  for (const auto& [tensor, place] : saved.places) {
-    if (place.rank == found.rank - Rank()) continue;
-    throw Error(ErrorKind::kBadInput, "is of rank " + std::to_string(place.rank) +
-                                          " by what it has, but of rank " + to_string(found.rank) +
-                                          " by its name")
-        .in_file(found.path.string())
-        .for_parameter(saved.tensors[tensor].name)
-        .hint("give the files the names that they were saved with");
-  }
-}
-
 /// The files by rank; empty if there are none.
 /// @throws Error kBadInput if they are of several world sizes.
 std::map<std::int64_t, std::string> find_files(const fs::path& directory, const SourceTreePtr& tree,
@@ -100,7 +87,7 @@ std::optional<Discovery> discover_fsdp(const fs::path& directory, const Checkpoi
               "_rank_" + to_string(missing.front()) + ".pt");
   }
   TorchRanks ranks(directory, options, tree);
-  ranks.open(names, DTensors::kPlaced, require_rank);
+  ranks.open(names, DTensors::kPlaced, require_own_rank);
   Discovery out = ranks.discovery();
   out.completeness.grounds.push_back("the world size in " + counted(out.files.size(), "name"));
   return out;

@@ -2,6 +2,7 @@
 #include "checkpoint/torch/saved_content.h"
 
 #include "checkpoint/torch/torch_file.h"
+#include "format/torch/torch_archive.h"
 
 namespace reshardfs {
 
@@ -16,8 +17,10 @@ std::shared_ptr<const SavedContent> content_of_tensors(std::vector<TorchTensor> 
                                                        BoxOffsets boxes) {
   ByteSourcePtr source;
   auto index = index_of_tensors(std::move(tensors), {}, file, source, std::move(boxes));
+  std::vector<ByteSourcePtr> archives;
+  if (begins_like_torch(*file)) archives.push_back(file);
   return std::make_shared<const SavedContent>(std::move(index), std::move(source),
-                                              std::vector<ByteSourcePtr>{file});
+                                              std::move(archives));
 }
 
 }  // namespace reshardfs

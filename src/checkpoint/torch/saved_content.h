@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,11 +11,11 @@
 
 namespace reshardfs {
 
-/// Files of torch.save whose pickles were read when its set was looked for.
+/// Files whose pickles or headers were read when their set was looked for.
 class SavedContent final : public DescribedContent {
  public:
   /// @param source what the extents of `index` are ranges of.
-  /// @param files that it is made from.
+  /// @param files of torch.save that it is made from; none: its file is of another format.
   SavedContent(std::shared_ptr<const FileIndex> index, ByteSourcePtr source,
                std::vector<ByteSourcePtr> files)
       : index_(std::move(index)), source_(std::move(source)), files_(std::move(files)) {}
@@ -23,6 +24,7 @@ class SavedContent final : public DescribedContent {
   ByteSourcePtr tensors(ByteSourcePtr /*file*/) const override { return source_; }
   /// The source that the index was read from, so that both are of one version of the file.
   ByteSourcePtr opened() const override { return source_; }
+  bool is_torch(const std::filesystem::path& /*file*/) const override { return !files_.empty(); }
   std::size_t places() const override { return 0; }
   std::vector<RefusedTensor> examine(const ByteSource& /*tensors*/,
                                      bool /*read_all*/) const override {

@@ -120,12 +120,12 @@ void refuse_state_key(const std::filesystem::path& set, const CheckpointOptions&
 }
 
 void require_state(const std::vector<RankFile>& files, const CheckpointOptions& options,
-                   const SavedBeside& beside) {
+                   const SavedBeside& beside, bool is_applied) {
   if (options.state_key.empty()) return;
   const bool of_torch = std::any_of(files.begin(), files.end(), [](const RankFile& file) {
     return file.of_torch() || has_torch_name(file.path) || file.path.extension() == ".distcp";
   });
-  if (!of_torch) {
+  if (!of_torch && !is_applied) {
     throw Error(ErrorKind::kUsage, options.state_key_option +
                                        " selects in single files and in what PyTorch saved, not "
                                        "in a set of this kind")

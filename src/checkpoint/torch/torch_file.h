@@ -55,7 +55,8 @@ std::vector<std::string> notes_of(const SavedBeside& beside, const CheckpointOpt
 void refuse_state_key(const std::filesystem::path& set, const CheckpointOptions& options);
 
 /// @throws Error kUsage if a key was given that no file has, or that selects in no file.
+/// @param is_applied whether it has been applied already, whatever the names of the files are.
 void require_state(const std::vector<RankFile>& files, const CheckpointOptions& options,
-                   const SavedBeside& beside);
+                   const SavedBeside& beside, bool is_applied);
 
 }  // namespace reshardfs

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "reshardfs/error.h"
+
 #include "base/process/parallel.h"
 #include "base/text/url_path.h"
 #include "checkpoint/shaped_catalogue.h"
@@ -17,25 +19,45 @@ namespace reshardfs {
 void TorchRanks::open(
     const std::map<std::int64_t, std::string>& names, DTensors dtensors,
     const std::function<void(const FoundFile& file, const TorchSave& saved)>& check) {
+  std::vector<FoundFile> files;
   for (const auto& [rank, name] : names) {
-    found_.push_back({Rank(rank), {}, directory_ / name, -1, tree_});
+    files.push_back({Rank(rank), {}, directory_ / name, -1, tree_});
   }
+  open(std::move(files), [&](const FoundFile& file, const ByteSource& source) {
+    TorchSave saved = read_archive(
+        source, [&](const TorchArchive& archive) { return read_torch_save(archive, dtensors); });
+    if (check) check(file, saved);
+    return saved;
+  });
+}
+
+void TorchRanks::open(std::vector<FoundFile> files, const ReadSaved& read) {
+  found_ = std::move(files);
   contents_.resize(found_.size());
   parallel_for(
       found_.size(),
       [&](std::size_t i) {
-        read_file(i, dtensors);
-        if (check) check(found_[i], contents_[i].saved);
+        contents_[i].file = open_file(found_[i].path, tree_);
+        contents_[i].saved = read(found_[i], *contents_[i].file);
       },
       is_url(directory_) ? kRequestsAtOnce : 0);
 }
 
-void TorchRanks::read_file(std::size_t number, DTensors dtensors) {
-  Content& content = contents_[number];
-  content.file = open_file(found_[number].path, tree_);
-  content.saved = read_archive(*content.file, [&](const TorchArchive& archive) {
-    return read_torch_save(archive, dtensors);
-  });
+void TorchRanks::keep(const std::function<bool(const FoundFile& file)>& wanted) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    if (!wanted(found_[i])) {
+      beside_.push_back(std::move(contents_[i].saved.beside));
+      continue;
+    }
+    if (kept != i) {
+      found_[kept] = std::move(found_[i]);
+      contents_[kept] = std::move(contents_[i]);
+    }
+    ++kept;
+  }
+  found_.resize(kept);
+  contents_.resize(kept);
 }
 
 Discovery TorchRanks::discovery() {
@@ -44,7 +66,8 @@ Discovery TorchRanks::discovery() {
   note_values();
   state_names();
   out_.completeness.counted = true;
-  out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), found_.size());
+  const auto ranks = found_.empty() ? 0 : found_.back().rank.number() + 1;
+  out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), ranks);
   out_.files = std::move(found_);
   return std::move(out_);
 }
@@ -95,12 +118,25 @@ void TorchRanks::state_names() {
 }
 
 void TorchRanks::note_values() {
-  std::vector<SavedBeside> beside;
+  std::vector<SavedBeside> beside = std::move(beside_);
+  for (SavedBeside& of_file : beside) keep_state(options_.state_key, of_file.values);
   for (Content& content : contents_) {
     keep_state(options_.state_key, content.saved.beside.values);
     beside.push_back(std::move(content.saved.beside));
   }
   out_.beside = joined(std::move(beside));
+}
+
+void require_own_rank(const FoundFile& found, const TorchSave& saved) {
+  for (const auto& [tensor, place] : saved.places) {
+    if (place.rank == found.rank.number()) continue;
+    throw Error(ErrorKind::kBadInput, "is of rank " + std::to_string(place.rank) +
+                                          " by what it has, but of rank " + to_string(found.rank) +
+                                          " by its name")
+        .in_file(found.path.string())
+        .for_parameter(saved.tensors[tensor].name)
+        .hint("give the files the names that they were saved with");
+  }
 }
 
 }  // namespace reshardfs

@@ -32,6 +32,11 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 /// @param known where an index with the same names may be found; may be nullptr.
 FileIndex read_index(const ByteSource& source, const NameOrders* known = nullptr);
 
+/// Whether the file has no tensor, not even one without elements: what a rank saves that has no
+/// part of anything. read_index() refuses it, because no model is like that.
+/// @throws Error as read_index() does.
+bool holds_nothing(const ByteSource& source);
+
 /// The texts of `__metadata__`, empty if there is none. Reads as much of the header as leads to
 /// them: of most files, its first 64 KiB.
 /// @throws Error as read_index() does.

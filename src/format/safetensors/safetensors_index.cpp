@@ -183,6 +183,13 @@ FileIndex read_index(const ByteSource& source, const NameOrders* known) {
   });
 }
 
+bool holds_nothing(const ByteSource& source) {
+  return read_unchanged(source, [&] {
+    return source.size() == kLengthBytes + read_header_length(source) &&
+           read_header(source).header.tensors.empty();
+  });
+}
+
 std::map<std::string, std::string> read_metadata(const ByteSource& source) {
   // Most writers begin the header with it.
   constexpr std::uint64_t kFirstBytes = 65536;

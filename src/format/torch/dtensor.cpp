@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,19 +13,19 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "format/torch/mesh_part.h"
 #include "format/torch/torch_values.h"
 
 namespace reshardfs {
 namespace {
 
 [[noreturn]] void refuse_dtensor(const std::string& what, ErrorKind kind = ErrorKind::kBadInput) {
-  throw Error(kind, "it is a DTensor, " + what);
+  throw dtensor_error(what, kind);
 }
 
 constexpr std::string_view kShardedTensor = "ShardedTensor";
 constexpr std::string_view kFactor = "split_factor";
 
-constexpr std::size_t kMostMeshDimensions = 64;
 /// Each is looked for among all.
 constexpr std::size_t kMostAttributes = 64;
 
@@ -51,7 +49,12 @@ class DTensorReader {
     const DTensorMesh& mesh = mesh_at(tree_.find(spec, "mesh"));
     part.place.rank = mesh.rank;
     require_plain_order(spec);
-    place(tree_.find(spec, "placements"), mesh, part.place);
+    part.mesh_sizes = mesh.sizes;
+    part.placements = placements_of(tree_.find(spec, "placements"));
+    MeshPart found =
+        part_on_mesh(part.place.full_shape, part.placements, mesh.sizes, mesh.coordinates);
+    part.place.offsets = std::move(found.offsets);
+    part.place.sizes = std::move(found.sizes);
     return part;
   }
 
@@ -243,83 +246,28 @@ class DTensorReader {
     }
   }
 
-  /// Each mesh dimension cuts what those before it have left, by the rule of torch.chunk: all parts
-  /// have the same length, rounded up, but for the last ones that have any.
-  void place(PickleValue placements, const DTensorMesh& mesh, DTensorPlace& out) const {
-    const auto all = tree_.tuple(placements);
-    if (all.size() != mesh.sizes.size()) refuse_dtensor("whose placements do not fit its mesh");
-    out.offsets.assign(out.full_shape.size(), 0);
-    out.sizes = out.full_shape;
-    for (const auto& [d, order] : cuts_of(all, mesh, out.full_shape.size())) {
-      for (const std::size_t i : order) {
-        const std::int64_t length = out.sizes[d];
-        const std::int64_t size = mesh.sizes[i];
-        const std::int64_t part = length / size + (length % size != 0 ? 1 : 0);
-        // A coordinate is below the size: the product stays below the length and one part.
-        const std::int64_t begin = std::min(part * mesh.coordinates[i], length);
-        out.offsets[d] += begin;
-        out.sizes[d] = std::min(part, length - begin);
-      }
-    }
+  std::vector<MeshPlacement> placements_of(PickleValue value) const {
+    std::vector<MeshPlacement> placements;
+    for (const PickleValue one : tree_.tuple(value)) placements.push_back(placement_of(one));
+    return placements;
   }
 
-  /// By dimension of the tensor, the mesh dimensions that cut it, in the order in which they do.
-  using Cuts = std::map<std::size_t, std::vector<std::size_t>>;
-
-  /// A strided shard cuts what the later mesh dimensions have left that cut the same dimension: its
-  /// split_factor is the number of their parts.
-  Cuts cuts_of(std::span<const PickleValue> all, const DTensorMesh& mesh,
-               std::size_t dimensions) const {
-    Cuts cuts;
-    std::vector<std::pair<std::size_t, std::int64_t>> strided;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto maker = tree_.maker(all[i]);
-      const std::string_view name = maker ? maker->name : std::string_view();
-      if (name == "Replicate") continue;
-      if (name != "Shard" && name != "_StridedShard") {
-        refuse_dtensor("placed as " +
-                           (name.empty() ? "something else" : printable(std::string(name))) +
-                           ", which does not tell its part",
-                       ErrorKind::kUnsupported);
-      }
-      const auto dim = dimension_of(all[i]);
-      if (dim < 0 || dim >= static_cast<std::int64_t>(dimensions)) {
-        refuse_dtensor("cut along a dimension that it does not have");
-      }
-      const auto d = static_cast<std::size_t>(dim);
-      const auto parts = name == "Shard" ? std::optional<std::int64_t>(1)
-                                         : tree_.integer(tree_.find(tree_.state(all[i]), kFactor));
-      if (!parts) refuse_dtensor("which is a strided shard without its split_factor");
-      if (*parts == 1) {
-        cuts[d].push_back(i);
-      } else {
-        strided.emplace_back(i, *parts);
-        cuts[d];
-      }
-    }
-    for (auto shard = strided.rbegin(); shard != strided.rend(); ++shard) {
-      const auto d = static_cast<std::size_t>(dimension_of(all[shard->first]));
-      insert_behind_later(shard->first, shard->second, mesh, cuts.at(d));
-    }
-    return cuts;
-  }
-
-  static void insert_behind_later(std::size_t dimension, std::int64_t expected,
-                                  const DTensorMesh& mesh, std::vector<std::size_t>& order) {
-    std::int64_t parts = 1;
-    auto end = order.begin();
-    for (auto other = order.begin(); other != order.end(); ++other) {
-      if (*other < dimension) continue;
-      parts = mul_or_throw(parts, mesh.sizes[*other], "the number of parts of a tensor");
-      end = other + 1;
-    }
-    if (parts != expected) {
-      refuse_dtensor("a strided shard with split_factor " + std::to_string(expected) +
-                         ", while the later dimensions of its mesh cut it into " +
-                         std::to_string(parts),
+  MeshPlacement placement_of(PickleValue value) const {
+    const auto maker = tree_.maker(value);
+    const std::string_view name = maker ? maker->name : std::string_view();
+    if (name == "Replicate") return {};
+    if (name != "Shard" && name != "_StridedShard") {
+      refuse_dtensor("placed as " +
+                         (name.empty() ? "something else" : printable(std::string(name))) +
+                         ", which does not tell its part",
                      ErrorKind::kUnsupported);
     }
-    order.insert(end, dimension);
+    const std::int64_t dim = dimension_of(value);
+    if (dim < 0) refuse_dtensor("cut along a dimension that it does not have");
+    if (name == "Shard") return {dim};
+    const auto parts = tree_.integer(tree_.find(tree_.state(value), kFactor));
+    if (!parts) refuse_dtensor("which is a strided shard without its split_factor");
+    return {dim, *parts};
   }
 
   /// Shard(dim), with the number as state or as argument.

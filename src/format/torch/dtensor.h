@@ -11,6 +11,7 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "format/torch/mesh_part.h"
 #include "format/torch/pickle_tree.h"
 
 namespace reshardfs {
@@ -26,6 +27,10 @@ struct DTensorPlace {
 struct DTensorPart {
   DTensorPlace place;
   PickleValue local{};  ///< the tensor that the process has; kUnset: it has nothing
+  /// The mesh and the placements that state the place; empty for a ShardedTensor, which states it
+  /// itself.
+  std::vector<std::int64_t> mesh_sizes{};
+  std::vector<MeshPlacement> placements{};
 };
 
 bool is_dtensor(const PickleTree& tree, PickleValue value) noexcept;

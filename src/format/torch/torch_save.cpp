@@ -36,14 +36,23 @@ std::string shortened(std::string words) {
 
 class SavedReader {
  public:
-  SavedReader(const TorchArchive& archive, DTensors dtensors)
-      : archive_(archive), tree_(archive.tree()), dtensors_(dtensors) {}
+  SavedReader(const TorchArchive& archive, const TorchSaveRules& rules)
+      : archive_(archive), tree_(archive.tree()), rules_(rules) {}
 
   TorchSave read() {
     const PickleValue root = tree_.root();
     most_names_ = kFreeNames + kNamesATensor * tree_.objects();
-    if (!has_tensors(root, 0)) refuse_root(root);
+    const bool is_container =
+        root.is(PickleKind::kDict) || root.is(PickleKind::kList) || root.is(PickleKind::kTuple);
+    if (!has_tensors(root, 0)) {
+      if (!rules_.may_lack_tensors) refuse_root(root);
+      if (!is_container) {
+        out_.beside.values.push_back({"", shortened(words_of(root))});
+        return std::move(out_);
+      }
+    }
     if (archive_.is_tensor(root)) {
+      out_.is_lone = true;
       add_tensor(root, kLoneTensor);
     } else {
       visit_elements(root, "", 0);
@@ -184,12 +193,13 @@ class SavedReader {
   }
 
   void add_part(PickleValue value, const std::string& name) {
-    if (dtensors_ == DTensors::kRefused) {
+    if (rules_.dtensors == DTensors::kRefused) {
       throw Error(ErrorKind::kUnsupported,
                   "it is one process's part of a DTensor; name the directory with the files of all "
                   "ranks as the source");
     }
     DTensorPart part = read_dtensor(tree_, value, meshes_);
+    if (rules_.check_part) rules_.check_part(name, part);
     if (part.local.is(PickleKind::kUnset)) return;
     TorchTensor local = archive_.tensor(part.local);
     if (local.shape != part.place.sizes) {
@@ -238,9 +248,7 @@ class SavedReader {
   void find_wrappers(PickleValue root) {
     for_each_element(container_of(root), [&](std::optional<PickleValue> key, PickleValue element) {
       const auto text = key ? tree_.text(*key) : std::nullopt;
-      const bool usual =
-          text && std::find(kWrappers.begin(), kWrappers.end(), *text) != kWrappers.end();
-      if (usual && !archive_.is_tensor(element) && has_tensors(element, 0)) {
+      if (text && is_model_key(*text) && !archive_.is_tensor(element) && has_tensors(element, 0)) {
         out_.beside.wrappers.emplace_back(*text);
       }
     });
@@ -248,7 +256,7 @@ class SavedReader {
 
   const TorchArchive& archive_;
   const PickleTree& tree_;
-  DTensors dtensors_;
+  const TorchSaveRules& rules_;
   DTensorMeshes meshes_;
   std::unordered_map<std::uint64_t, bool> known_;  ///< whether a container has tensors
   std::size_t names_ = 0;
@@ -259,8 +267,12 @@ class SavedReader {
 
 }  // namespace
 
-TorchSave read_torch_save(const TorchArchive& archive, DTensors dtensors) {
-  return SavedReader(archive, dtensors).read();
+bool is_model_key(std::string_view key) noexcept {
+  return std::find(kWrappers.begin(), kWrappers.end(), key) != kWrappers.end();
+}
+
+TorchSave read_torch_save(const TorchArchive& archive, const TorchSaveRules& rules) {
+  return SavedReader(archive, rules).read();
 }
 
 }  // namespace reshardfs

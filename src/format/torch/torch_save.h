@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +37,7 @@ struct TorchSave {
   /// Tensors that cannot be shown.
   std::vector<RefusedTensor> refused;
   SavedBeside beside;
+  bool is_lone = false;  ///< the file is one tensor, which is called kLoneTensor
 };
 
 /// What to do with tensors of which the file has one process's part.
@@ -43,10 +46,26 @@ enum class DTensors : std::uint8_t {
   kPlaced,  ///< take the part, with its place in the full tensor
 };
 
+struct TorchSaveRules {
+  DTensors dtensors = DTensors::kRefused;
+  bool may_lack_tensors = false;
+  /// Throws for a part that is not what others state; the reason is then that of a tensor that
+  /// cannot be shown. Empty: nobody states anything.
+  std::function<void(const std::string& name, const DTensorPart& part)> check_part{};
+};
+
 /// @throws Error kBadInput if tensors are in values that contain themselves, or have too many
-/// names; kUnsupported if
-///         there is no tensor.
-TorchSave read_torch_save(const TorchArchive& archive, DTensors dtensors = DTensors::kRefused);
+///         names; kUnsupported if there is no tensor, and there must be one.
+TorchSave read_torch_save(const TorchArchive& archive, const TorchSaveRules& rules);
+inline TorchSave read_torch_save(const TorchArchive& archive,
+                                 DTensors dtensors = DTensors::kRefused) {
+  TorchSaveRules rules;
+  rules.dtensors = dtensors;
+  return read_torch_save(archive, rules);
+}
+
+/// Whether programs usually keep the model's parameters under this key.
+bool is_model_key(std::string_view key) noexcept;
 
 /// The same, of a name that a single tensor in a file has.
 inline constexpr const char* kLoneTensor = "tensor";
