@@ -232,7 +232,7 @@ class GoldenTorch(unittest.TestCase):
 
     def test_a_server_may_have_the_files(self) -> None:
         for name in ("views_214", "stream_views_113", "fsdp_mesh_2x2_26", "deepspeed_z2_w3_groups",
-                     "megatron_tp2"):
+                     "megatron_tp2", "items_hsdp22_safetensors_215", "items_fsdptp22_nometa_215"):
             ((source, case),) = cases("same", name)
             place = source if source.is_dir() else source.parent
             with self.subTest(name), serving(place, html=True) as server:

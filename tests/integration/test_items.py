@@ -221,16 +221,17 @@ class Items(unittest.TestCase):
 
     def test_a_table_has_plain_values_only(self) -> None:
         made = one_tensor(2, rows(4), SHARD0)
-        for value, words in ((Path("x"), "pathlib"), ({"a": 1}, "states no world_size"), ([1], "it is a list"),
-                             ("text", "it is 'text'")):
+        plain = "torch_checkpointing writes plain values to this file, and nothing else is read"
+        for value, words in ((Path("x"), plain), (table_of(made) | {"more": Path("x")}, plain),
+                             ({"a": 1}, "it states no world_size"), ([1], "it is a list"), ("text", "it is 'text'")):
             self.written(made)
             (self.set / "metadata.pkl").write_bytes(pickle.dumps(value, protocol=4))
             with self.subTest(value=value):
-                self.refused("metadata.pkl: ")
-        self.written(made)
-        table = table_of(made) | {"more": Path("x")}
-        (self.set / "metadata.pkl").write_bytes(pickle.dumps(table, protocol=4))
-        self.refused("metadata.pkl: ")
+                self.refused("metadata.pkl: ", words)
+        for data in (b"", b"text", pickle.dumps(table_of(made), protocol=4)[:-9]):
+            self.written(made)
+            (self.set / "metadata.pkl").write_bytes(data)
+            self.refused("metadata.pkl: ", "copy the checkpoint again")
 
     def test_protocols_and_kinds_of_keys(self) -> None:
         made = one_tensor(2, rows(4), SHARD0)
@@ -451,6 +452,17 @@ class Items(unittest.TestCase):
         part = dtensor(stored(rows(3), "F32"), (6, 2), mesh, SHARD0, 0)
         self.unstated(ordered({"a": part}), ordered({"a": stored(rows(3), "F32")}))
         self.refused("'ema.a'", words)
+
+    def test_dtensors_of_an_item_without_a_resharder_state_themselves(self) -> None:
+        mesh = Mesh((2,), (0, 1))
+        whole = rows(5)
+        parts = [ordered({"a": dtensor(stored(part, "F32"), (5, 2), mesh, SHARD0, rank)})
+                 for rank, part in enumerate((whole[:3], whole[3:]))]
+        for table in (True, False):
+            self.unstated(*parts, table=table)
+            np.testing.assert_array_equal(self.exported(self.set)["ema.a"][1], whole)
+        self.unstated(parts[0], parts[0], table=True)
+        self.refused("is of rank 0 by what it has, but of rank 1 by its name")
 
     def test_checkpoints_of_their_own_are_no_ranks(self) -> None:
         """Without a table, and with different tensors."""

@@ -24,6 +24,8 @@ PROGRAMS = (
     Program("mindspore-1.0.0", "mindspore", ("3.7",), False, "mindspore"),
     Program("mindformers-2.1.0", "mindformers", ("3.11", "3.12"), True, "mindspore"),
     Program("deepspeed-0.19.8", "deepspeed", ("3.12", "3.11"), True, "deepspeed"),
+    Program("torch_checkpointing-0.1.1", "deepspeed", ("3.12", "3.11"), True, "torch_checkpointing",
+            "deepspeed-0.19.8"),
     Program("transformers-5.24.0", "hub", ("3.12", "3.11"), True, "transformers", "deepspeed-0.19.8"),
     Program("megatron-0.19.2", "megatron", ("3.12",), True, "megatron.core", "transformers-5.24.0"),
     Program("megatron-0.14.0", "megatron", ("3.12",), False, "megatron.core", "transformers-5.24.0"),

@@ -29,6 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostItemTable = 1ULL << 30U;
 constexpr std::string_view kItemExtension = ".pt";
+/// Items of a directory without a table that are looked into: a job has a handful.
+constexpr std::size_t kMostItems = 16;
 /// Directories between a table and a file that it names.
 constexpr int kMostAbove = 4;
 
@@ -125,7 +127,10 @@ class FileFinder {
       out_.world_size = table.world_size;
       out_.items = std::move(table.items);
     } catch (Error& error) {
-      throw error.in_file((directory_ / kItemTable).string());
+      throw error.in_file((directory_ / kItemTable).string())
+          .hint(
+              "copy the checkpoint again; torch_checkpointing writes plain values to this file, "
+              "and nothing else is read");
     }
     out_.stated = out_.items.size();
   }
@@ -293,7 +298,9 @@ bool has_item_table(const fs::path& directory, const SourceTreePtr& tree) {
 
 bool has_item_files(const fs::path& directory, const SourceTreePtr& tree) {
   bool is_equal = false;
-  for (const auto& [item, ranks] : list_items(list_directory(directory, tree))) {
+  const NamesByItem items = list_items(list_directory(directory, tree));
+  if (items.size() > kMostItems) return false;
+  for (const auto& [item, ranks] : items) {
     std::optional<TorchSave> first;
     for (const auto& [rank, name] : ranks) {
       try {

@@ -24,9 +24,9 @@ constexpr std::size_t kMostPathDepth = 4;  ///< of the JSON text: a list of text
 /// In tables of each version.
 constexpr std::string_view kTableWord = "rank_to_layout_info";
 
-[[noreturn]] void refuse_table(const std::string& what, const std::string& hint = {}) {
+[[noreturn]] void refuse_table(const std::string& what) {
   throw Error(ErrorKind::kBadInput, "is no table of torch_checkpointing: " + what)
-      .hint(hint.empty() ? "take all files from one save" : hint);
+      .hint("take all files from one save");
 }
 
 class ItemTableReader {
@@ -48,7 +48,8 @@ class ItemTableReader {
     } else {
       throw Error(ErrorKind::kUnsupported, "is a table of torch_checkpointing of version " +
                                                words_of(version) +
-                                               "; versions 1.0 and 2.0 are known");
+                                               "; versions 1.0 and 2.0 are known")
+          .hint("load it with that release, and save it as a distributed checkpoint of PyTorch");
     }
     require_own_files();
     refuse_equal_names();
@@ -183,7 +184,8 @@ class ItemTableReader {
         std::any_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
     if (text.empty() || text.find('\0') != std::string::npos || path.is_absolute() || leads_out) {
       throw Error(ErrorKind::kBadInput,
-                  "names the file '" + printable(text) + "', which is no path in its directory");
+                  "names the file '" + printable(text) + "', which is no path in its directory")
+          .hint("bring the table that torch_checkpointing wrote");
     }
     return path.lexically_normal().string();
   }

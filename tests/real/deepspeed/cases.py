@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of DeepSpeed and PyTorch. Imported by the driver: the standard library only."""
+"""The cases of DeepSpeed, PyTorch and torch_checkpointing. Imported by the driver: the standard library only."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
+    if program.startswith("torch_checkpointing"):
+        yield from items(form)
+        return
     yield from runs(form)
     yield from refused(form)
     yield Job("experts", "experts.experts")
@@ -42,6 +45,13 @@ def runs(form: Form) -> Iterator[Job]:
     for _ in range(form.pairs // 4 if form.short else form.pairs):
         seed = rng.randrange(1 << 30)
         yield Job(f"random run {seed}", "judge.random_run", {"seed": seed})
+
+
+def items(form: Form) -> Iterator[Job]:
+    rng = random.Random(form.seed)
+    for _ in range(max(1, form.pairs // 5)):
+        seed = rng.randrange(1 << 30)
+        yield Job(f"checkpoint of items {seed}", "items.random_save", {"seed": seed})
 
 
 def refused(form: Form) -> Iterator[Job]:
