@@ -151,8 +151,7 @@ void CheckpointSet::require_one_place_for_each_name() const {
 
 bool CheckpointSet::takes_state_key() const {
   const RankFile& file = files_.front();
-  return kind_takes_state_key_ && (!catalogue_ || applies_state_key_ || file.of_torch() ||
-                                   file.path.extension() == ".distcp");
+  return kind_takes_state_key_ && (!catalogue_ || applies_state_key_ || file.of_torch());
 }
 
 void CheckpointSet::select_below(const CheckpointOptions& options) {

@@ -100,7 +100,7 @@ std::span<const SetFormat> set_formats() {
                 "hyper_steps",
                 "steps of hyper-parallel's Trainer, each a checkpoint with a table .metadata",
                 "latest_checkpoint_iteration.txt, global_step_10/.metadata",
-                false,
+                true,
                 {"_rank*_.safetensors"}},
       SetFormat{discover_items,
                 find_item_steps,

@@ -337,6 +337,7 @@ Discovery ContentsReader::read(DcpTable table) {
   for (const std::string& file : table.files) problems_.push_back(problem_of(file));
   join_files(table);
   Discovery out;
+  out.applies_state_key = true;
   name_states(table, out);
   take_tensors(table);
   std::vector<std::size_t> order;

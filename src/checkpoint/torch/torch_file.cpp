@@ -123,7 +123,7 @@ void require_state(const std::vector<RankFile>& files, const CheckpointOptions& 
                    const SavedBeside& beside, bool is_applied) {
   if (options.state_key.empty()) return;
   const bool of_torch = std::any_of(files.begin(), files.end(), [](const RankFile& file) {
-    return file.of_torch() || has_torch_name(file.path) || file.path.extension() == ".distcp";
+    return file.of_torch() || has_torch_name(file.path);
   });
   if (!of_torch && !is_applied) {
     throw Error(ErrorKind::kUsage, options.state_key_option +
