@@ -16,6 +16,7 @@ namespace reshardfs {
 namespace {
 
 constexpr char kSizesKey = '0';
+constexpr std::string_view kHyperVersion = "1.0";
 
 /// pytorch/pytorch torch/distributed/checkpoint/metadata.py and filesystem.py.
 class TableWriter {
@@ -29,6 +30,7 @@ class TableWriter {
     put_dict([this] { put_contents(); });
     put_dict([this] { put_paths(); });
     put_dict([this] { put_places(); });
+    if (table_.by_name) out_.text(kHyperVersion);
     out_.tuple();
     out_.call();
     return std::move(out_).finish();
@@ -51,17 +53,20 @@ class TableWriter {
     }
   }
 
-  /// A torch.Size. The same sizes are in many places.
+  /// A torch.Size, which is not everywhere where hyper-parallel is. The same sizes are in many
+  /// places.
   void put_sizes(std::span<const std::int64_t> sizes) {
     std::string key(1, kSizesKey);
     for (const std::int64_t size : sizes) key += std::to_string(size) + ',';
     if (out_.recall(key)) return;
-    out_.global({"torch", "Size"});
+    if (!table_.by_name) out_.global({"torch", "Size"});
     out_.mark();
     for (const std::int64_t size : sizes) out_.integer(size);
     out_.tuple();
-    out_.tuple_of_one();
-    out_.call();
+    if (!table_.by_name) {
+      out_.tuple_of_one();
+      out_.call();
+    }
     out_.remember(key);
   }
 
@@ -89,9 +94,20 @@ class TableWriter {
 
   /// The class moved in 2.2, but all releases have this one, and read only its type.
   void put_properties(DType dtype) {
+    if (table_.by_name) return put_hyper_properties(dtype);
     out_.global({"torch.distributed._shard.sharded_tensor.metadata", "TensorProperties"});
     out_.global({"torch", pickle::torch_name(dtype)});
     out_.tuple_of_one();
+    out_.call();
+  }
+
+  void put_hyper_properties(DType dtype) {
+    out_.global({modules_.metadata, "TensorProperties"});
+    out_.mark();
+    out_.shared_text("torch." + std::string(pickle::torch_name(dtype)));
+    out_.boolean(false);  // requires_grad
+    out_.none();          // memory_format
+    out_.tuple();
     out_.call();
   }
 
@@ -134,9 +150,13 @@ class TableWriter {
   void put_places() {
     for (const DcpByteItem& item : table_.byte_items) {
       put_index(item.name);
+      if (table_.by_name) {
+        out_.empty_tuple();
+        out_.none();
+      }
       out_.tuple();
       out_.call();
-      put_place(item.place);
+      put_place(item.place, /*of_tensor=*/false);
     }
     for (const DcpTensor& tensor : table_.tensors) {
       for (std::size_t i = 0; i < tensor.boxes; ++i) {
@@ -145,7 +165,7 @@ class TableWriter {
         out_.integer(static_cast<std::int64_t>(i));
         out_.tuple();
         out_.call();
-        put_place(table_.places[tensor.first_box + i]);
+        put_place(table_.places[tensor.first_box + i], /*of_tensor=*/true);
       }
     }
   }
@@ -157,12 +177,18 @@ class TableWriter {
     put_name(name);
   }
 
-  void put_place(const DcpPlace& place) {
-    out_.global({modules_.filesystem, "_StorageInfo"});
+  void put_place(const DcpPlace& place, bool of_tensor) {
+    const bool by_name = table_.by_name && of_tensor;
+    out_.global({modules_.filesystem, modules_.place});
     out_.mark();
     out_.shared_text(table_.files[place.file]);
     out_.integer(static_cast<std::int64_t>(place.item.offset()));
-    out_.integer(static_cast<std::int64_t>(place.item.length()));
+    out_.integer(by_name ? -1 : static_cast<std::int64_t>(place.item.length()));
+    if (by_name && place.key != DcpPlace::kOwnName) {
+      out_.shared_text(table_.keys[place.key]);
+    } else if (table_.by_name) {
+      out_.none();
+    }
     out_.tuple();
     out_.call();
   }

@@ -141,4 +141,9 @@ std::string_view torch_name(DType dtype) noexcept {
   return mindspore_name(dtype);
 }
 
+bool has_torch_type(DType dtype) noexcept {
+  return std::any_of(kTypes.begin(), kTypes.end(),
+                     [&](const TorchType& type) { return type.dtype == dtype; });
+}
+
 }  // namespace reshardfs::pickle

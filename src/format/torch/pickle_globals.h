@@ -30,5 +30,8 @@ std::optional<DType> dtype_of_storage(std::string_view name) noexcept;
 std::string_view storage_of(DType dtype) noexcept;
 /// "float32"
 std::string_view torch_name(DType dtype) noexcept;
+/// Whether PyTorch has the type, and counts its elements as they are counted here: not complex
+/// ones, and not packed ones, of which it counts bytes.
+bool has_torch_type(DType dtype) noexcept;
 
 }  // namespace reshardfs::pickle

@@ -57,14 +57,12 @@ std::string DcpFiles::name(std::size_t file) {
   return "__" + std::to_string(file) + "_0.distcp";
 }
 
-/// Of complex tensors, and of packed ones, of which PyTorch counts bytes in place of elements, no
-/// archive is read either. 1.13 cannot load a table with a type that it does not have, whichever
-/// tensors are wanted.
+/// Of types that PyTorch does not have, no archive is read either. 1.13 cannot load a table with a
+/// type that it does not have, whichever tensors are wanted.
 void DcpFiles::require_types() const {
   for (const TargetParameter* parameter : plan_.parameters()) {
-    const DType dtype = parameter->dtype;
-    if (pickle::dtype_from_torch(pickle::torch_name(dtype)) == dtype) continue;
-    throw Error(ErrorKind::kUnsupported, "is " + std::string(mindspore_name(dtype)) +
+    if (pickle::has_torch_type(parameter->dtype)) continue;
+    throw Error(ErrorKind::kUnsupported, "is " + std::string(mindspore_name(parameter->dtype)) +
                                              ", which cannot be written for PyTorch")
         .for_parameter(parameter->name)
         .hint(

@@ -65,6 +65,50 @@ TEST(DcpTableWriter, IsReadAgain) {
   }
 }
 
+/// As hyper-parallel's Trainer keeps it: a tensor under two names, a scalar, and an object.
+DcpTable keyed_sample() {
+  DcpTable table;
+  table.by_name = true;
+  table.files = {"model-00001-of-00001.safetensors", "sub/objects.bytes"};
+  table.keys = {"model.w"};
+  table.byte_items = {{"extra_state.epoch", {1, {3, 5}}}};
+  table.tensors = {{"model.w", DType::kBFloat16, {4, 3}, 0, 1, 0},
+                   {"model.head", DType::kBFloat16, {4, 3}, 1, 1, 4},
+                   {"optimizer.state.w.step", DType::kFloat32, {}, 2, 1, 8}};
+  table.places = {{0, {}, 0}, {0, {}, 0}, {0, {}}};
+  table.bounds = {0, 0, 4, 3, 0, 0, 4, 3};
+  table.paths = {{"model.w", {"model", "w"}},
+                 {"optimizer.state.w.step", {"optimizer", "state", "w", "step"}}};
+  return table;
+}
+
+TEST(DcpTableWriter, WritesHyperParallelsForm) {
+  const std::string bytes = write_dcp_table(keyed_sample(), kDcpModulesOfHyper);
+  const DcpTable got = read_dcp_table(bytes);
+  expect_same(got, keyed_sample());
+  EXPECT_TRUE(got.by_name);
+  EXPECT_FALSE(got.has_object_files);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_NE(got.places[i].key, DcpPlace::kOwnName);
+    EXPECT_EQ(got.keys.at(got.places[i].key), "model.w");
+  }
+  EXPECT_EQ(got.places[2].key, DcpPlace::kOwnName);
+  // Types are texts, sizes plain tuples, and the release of the form is stated.
+  for (const char* absent : {"ctorch\n", "_StorageInfo"}) {
+    EXPECT_EQ(bytes.find(absent), std::string::npos) << absent;
+  }
+  for (const char* text : {"torch.bfloat16", "torch.float32", "1.0"}) {
+    EXPECT_NE(bytes.find(text), std::string::npos) << text;
+  }
+}
+
+TEST(DcpTableWriter, HyperParallelsPlacesOfTensorsHaveNoLength) {
+  // StorageInfo(file, 0, -1, ...), and of an object its range, without a key.
+  const std::string bytes = write_dcp_table(keyed_sample(), kDcpModulesOfHyper);
+  EXPECT_NE(bytes.find(std::string("K\0J\xff\xff\xff\xff", 7)), std::string::npos);
+  EXPECT_NE(bytes.find("K\3K\5Nt"), std::string::npos);
+}
+
 TEST(DcpTableWriter, AnEmptyTableIsOne) {
   const DcpTable table = read_dcp_table(write_dcp_table({}, {}));
   EXPECT_TRUE(table.tensors.empty());
