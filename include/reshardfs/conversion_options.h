@@ -45,6 +45,7 @@ enum class ViewKind : std::uint8_t {
   kDcp,                ///< dcp/: a directory of torch.distributed.checkpoint
   kDcpHuggingFace,     ///< dcp-hf/: the same in its Hugging Face form, as safetensors
   kMegatron,           ///< megatron/: a checkpoint of Megatron-Core, from which a run starts
+  kHyper,              ///< hyper/: steps of hyper-parallel's Trainer, from which a run starts
   kVllm,               ///< vllm/: a file for each rank, as vLLM's sharded_state loader reads them
   kStrategy,           ///< strategy/: both strategies as JSON and text
 };
@@ -62,6 +63,15 @@ enum class IterationRelease : std::uint8_t {
 };
 
 inline constexpr std::int64_t kMostDcpShards = 99'999;
+
+/// What the user states of a training for kHyper, where the source does not.
+struct TrainerStatement {
+  std::optional<std::int64_t> step{};   ///< that it had taken
+  std::optional<std::int64_t> epoch{};  ///< as hyper-parallel's Trainer counts them
+  /// The number of parameter groups of an optimizer that counts steps by group, as the Trainer's
+  /// own AdamW does; nullopt: it counts them by parameter, as torch.optim does.
+  std::optional<std::int64_t> param_groups{};
+};
 
 struct ConversionOptions {
   SourceRequest source{};
@@ -94,7 +104,8 @@ struct ConversionOptions {
   bool allow_idle_view_options = false;
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace, kMegatron and kVllm,
+  /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace, kMegatron, kHyper and
+  /// kVllm,
   /// kMergedTorch only if `formats` has kTorch, and kHuggingFace only if a map shows the side
   /// "Hugging Face".
   std::vector<ViewKind> views{};
@@ -106,8 +117,8 @@ struct ConversionOptions {
   /// Without `align`: the data begins at the same place in a page of 4096 bytes as in the source,
   /// if that is the same for most bytes. File systems can share whole pages then.
   bool as_in_source = false;
-  /// Most bytes of tensors in one merged/model-*.safetensors; a larger tensor has a file of its
-  /// own.
+  /// Most bytes of tensors in one file of kHub, kHuggingFace and kHyper; a larger tensor has a file
+  /// of its own.
   std::uint64_t shard_bytes = 5'000'000'000;
   /// Number of files in dcp/, dcp-hf/ and megatron/, over which the model is spread evenly; at most
   /// kMostDcpShards. 0: one file for each destination rank.
@@ -115,6 +126,7 @@ struct ConversionOptions {
   TorchRelease dcp_release = TorchRelease::k2;
   /// The release whose bytes kIteration has. All releases load both.
   IterationRelease iteration_release = IterationRelease::k20;
+  TrainerStatement trainer{};
   /// Show rank_<r>/params/ too.
   bool rank_params = false;
   /// "[GLOB:]FROM->TO": element types to convert, e.g. "fp32->bf16", "*.weight:fp32->fp16".

@@ -210,6 +210,10 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("boxes of dcp", kBoxesOfDcp);
   json.member("dcp-release", static_cast<int>(options.dcp_release));
   json.member("iteration-release", static_cast<int>(options.iteration_release));
+  for (const auto& [name, member] : kTrainerWords) {
+    const auto& value = options.trainer.*member;
+    value ? json.member(name, *value) : json.null_member(name);
+  }
   json.texts("cast", options.casts);
   json.member("crc", options.append_crc);
   json.member("weights-only", options.weights_only);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/conversion_options.h"
@@ -44,7 +46,7 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 15> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 16> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kMergedCkpt, "merged-ckpt"},
@@ -58,8 +60,16 @@ inline constexpr std::array<OptionWord<ViewKind>, 15> kViewWords{
      {ViewKind::kDcp, "dcp"},
      {ViewKind::kDcpHuggingFace, "dcp-hf"},
      {ViewKind::kMegatron, "megatron"},
+     {ViewKind::kHyper, "hyper"},
      {ViewKind::kVllm, "vllm"},
      {ViewKind::kStrategy, "strategy"}}};
+
+/// By the names that --map-var has for them.
+inline constexpr std::array<
+    std::pair<std::string_view, std::optional<std::int64_t> TrainerStatement::*>, 3>
+    kTrainerWords{{{"trainer_step", &TrainerStatement::step},
+                   {"trainer_epoch", &TrainerStatement::epoch},
+                   {"trainer_param_groups", &TrainerStatement::param_groups}}};
 
 template <typename Value, std::size_t kCount>
 std::string word_of(const std::array<OptionWord<Value>, kCount>& words, Value value) {

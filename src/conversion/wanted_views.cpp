@@ -21,7 +21,7 @@ bool contains(const std::vector<Value>& values, Value value) {
 bool is_optional(ViewKind kind) {
   return kind == ViewKind::kIteration || kind == ViewKind::kDcp ||
          kind == ViewKind::kDcpHuggingFace || kind == ViewKind::kMegatron ||
-         kind == ViewKind::kVllm;
+         kind == ViewKind::kHyper || kind == ViewKind::kVllm;
 }
 
 /// Whether `--views merged` means this one, too.
@@ -76,7 +76,7 @@ bool has_one_value(ViewKind kind) {
 }
 
 bool shows_the_whole(ViewKind kind) {
-  return has_one_value(kind) && !is_optional(kind);
+  return kind == ViewKind::kHyper || (has_one_value(kind) && !is_optional(kind));
 }
 
 bool is_wanted(ViewKind kind, const ConversionOptions& options) {
@@ -123,18 +123,22 @@ void add_idle_view_options(const ConversionOptions& options,
   idle.check(options.append_crc, ckpt || torch, "--crc", ".ckpt and .pt files");
   idle.check(options.safetensors_metadata != usual.safetensors_metadata, safetensors, "--metadata",
              "safetensors files of ranks and of the whole model");
-  idle.check(
-      options.align.has_value(),
-      safetensors || idle.shows({kHub, kHuggingFace, kUnified, kIteration, kDcpHuggingFace, kVllm}),
-      "--align", "safetensors files");
-  idle.check(options.shard_bytes != usual.shard_bytes, idle.shows({kHub, kHuggingFace}),
-             "--shard-size", "the views hub and hf");
+  idle.check(options.align.has_value(),
+             safetensors || idle.shows({kHub, kHuggingFace, kUnified, kIteration, kDcpHuggingFace,
+                                        kHyper, kVllm}),
+             "--align", "safetensors files");
+  idle.check(options.shard_bytes != usual.shard_bytes, idle.shows({kHub, kHuggingFace, kHyper}),
+             "--shard-size", "the views hub, hf and hyper");
   idle.check(options.dcp_shards > 0, idle.shows({kDcp, kDcpHuggingFace, kMegatron}), "--dcp-shards",
              "the views dcp, dcp-hf and megatron");
   idle.check(options.iteration_release != usual.iteration_release, idle.shows({kIteration}),
              "--iteration-release", "the view iteration");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
+  for (const auto& [name, member] : kTrainerWords) {
+    idle.check((options.trainer.*member).has_value(), idle.shows({kHyper}),
+               "--map-var " + std::string(name), "the view hyper");
+  }
   if (options.dst_sizes.empty() && !idle.shows({kHuggingFace, kVllm}) &&
       !has_use_for_config(options.source)) {
     unmatched.add(

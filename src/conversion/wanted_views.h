@@ -12,7 +12,7 @@ namespace reshardfs {
 
 /// Whether the view shows one value for parameters that several ranks hold.
 bool has_one_value(ViewKind kind);
-/// Whether the view is made of the whole model, and is not one that must be asked for by name.
+/// Whether the view is made of the whole model, whatever the target is.
 bool shows_the_whole(ViewKind kind);
 
 /// Whether a view is shown: named by the user, as part of --views merged, or by default.

@@ -43,6 +43,10 @@ void add_output_options(const ConversionOptions& options, CommandWords& words) {
             word_of(kTorchReleaseWords, usual.dcp_release));
   words.add("iteration-release", word_of(kIterationReleaseWords, options.iteration_release),
             word_of(kIterationReleaseWords, usual.iteration_release));
+  for (const auto& [name, member] : kTrainerWords) {
+    const auto& value = options.trainer.*member;
+    if (value) words.add("map-var", std::string(name) + "=" + std::to_string(*value));
+  }
   words.add("cast", options.casts);
   words.flag("params", options.rank_params);
   words.flag("crc", options.append_crc);

@@ -96,6 +96,7 @@ std::vector<OutputFile> iteration_view(const ViewContext& context);
 std::vector<OutputFile> dcp_view(const ViewContext& context);
 std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> megatron_view(const ViewContext& context);
+std::vector<OutputFile> hyper_view(const ViewContext& context);
 std::vector<OutputFile> vllm_view(const ViewContext& context);
 std::vector<OutputFile> strategy_view(const ViewContext& context);
 std::vector<OutputFile> control_view(const ViewContext& context);

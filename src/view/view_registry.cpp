@@ -50,6 +50,7 @@ const std::vector<View>& view_registry() {
       {ViewKind::kDcp, dcp_view},
       {ViewKind::kDcpHuggingFace, dcp_hugging_face_view},
       {ViewKind::kMegatron, megatron_view},
+      {ViewKind::kHyper, hyper_view},
       {ViewKind::kVllm, vllm_view},
       {ViewKind::kStrategy, strategy_view},
       {std::nullopt, control_view},

@@ -397,7 +397,8 @@ class Checkpoint2(GoldenTest):
             result = run("inspect", source)
             self.assertEqual(result.code, 0, result.stderr)
             self.assertIn("a LoRA adapter of '/models/base'", result.stdout + result.stderr)
-            self.refused(source, "--views", "hf", says=("LoRA adapter of '/models/base'", "hf/ is for models"))
+            for view in ("hf", "hyper"):
+                self.refused(source, "--views", view, says=("LoRA adapter of '/models/base'", f"{view}/ is for models"))
             self.export(source, views="merged-safetensors")
 
 

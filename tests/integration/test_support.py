@@ -23,6 +23,7 @@ from dcp_reader import read_dcp
 from format_files import Tensors, read_ckpt, read_safetensors
 from memory_store import BUCKET, MemoryStore, serving
 from mounted import run, scratch
+from trainer_loader import Loader, latest_step
 
 Arrays = dict[str, np.ndarray]
 
@@ -106,6 +107,18 @@ class Cell:
     def dcp(self) -> Arrays:
         return {name: array for name, (_, array) in read_dcp(self.export("--views", "dcp") / "dcp").tensors.items()}
 
+    def hyper(self) -> Arrays:
+        """The weights, which are below a key that a distributed checkpoint may have, too."""
+        loader = Loader(latest_step(self.export("--views", "hyper", cut=False) / "hyper"))
+        got = {}
+        for name, entry in loader.table.state_dict_metadata.items():
+            if name.startswith("model."):
+                info = loader.place(name, entry.chunks[0].offsets, 0)
+                got[name.removeprefix("model.")] = loader.file(info).get(info.tensor_key)[1]
+        got = {f"model.{name}" if f"model.{name}" in self.want else name: array for name, array in got.items()}
+        self.leave_out([name for name in self.want if name not in got and is_state(name)])
+        return got
+
     def iteration(self) -> Arrays:
         got = arrays_of(load_checkpoint2(self.export("--views", "iteration") / "iteration", 2))
         self.leave_out([name for name in self.want if name not in got and f"'{name}'" in self.complaints])
@@ -142,7 +155,7 @@ def is_state(name: str) -> bool:
 
 COLUMNS: dict[str, Callable[[Cell], Arrays]] = {
     "rank_N/*.ckpt": Cell.rank_ckpt, "rank_N/*.safetensors": Cell.rank_safetensors, "merged/": Cell.merged,
-    "hf/": Cell.hf, "dcp/": Cell.dcp, "iteration/": Cell.iteration,
+    "hf/": Cell.hf, "dcp/": Cell.dcp, "hyper/": Cell.hyper, "iteration/": Cell.iteration,
     "export to a directory": Cell.written, "export to S3": Cell.store,
 }
 

@@ -26,9 +26,9 @@ enum class SourceKind : std::uint8_t { kFile, kHttp, kS3 };
 inline constexpr std::array<std::string_view, 3> kSourceKindNames = {"file", "http", "s3"};
 
 /// The views that bytes are counted by: the directories at the top of a mount or of a step.
-inline constexpr std::array<std::string_view, 12> kViewDirectories = {
-    "ranks",  "merged",   "hf",   "unified",  "iteration", "dcp",
-    "dcp-hf", "megatron", "vllm", "strategy", "control",   "other"};
+inline constexpr std::array<std::string_view, 13> kViewDirectories = {
+    "ranks",    "merged", "hf",   "unified",  "iteration", "dcp",  "dcp-hf",
+    "megatron", "hyper",  "vllm", "strategy", "control",   "other"};
 /// An index of kViewDirectories.
 using ViewNumber = std::uint8_t;
 inline constexpr ViewNumber kOtherView = kViewDirectories.size() - 1;

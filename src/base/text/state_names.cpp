@@ -35,12 +35,13 @@ constexpr std::array<std::string_view, 19> kCounters{"beta1_power",
                                                      "weight_decay"};
 
 /// Where programs keep what is no model, at the top of their dictionaries.
-constexpr std::array<std::string_view, 15> kNoModels{
-    "common_state",         "dataloader",       "grad_scaler",
-    "lr_scheduler",         "lr_schedulers",    "optim",
-    "optim_state_dict",     "optimizer",        "optimizer_state",
-    "optimizer_state_dict", "optimizer_states", "optimizers",
-    "opt_param_scheduler",  "rng_state",        "train_state"};
+constexpr std::array<std::string_view, 16> kNoModels{
+    "common_state",    "dataloader",           "extra_state",
+    "grad_scaler",     "lr_scheduler",         "lr_schedulers",
+    "optim",           "optim_state_dict",     "optimizer",
+    "optimizer_state", "optimizer_state_dict", "optimizer_states",
+    "optimizers",      "opt_param_scheduler",  "rng_state",
+    "train_state"};
 
 constexpr std::array<std::string_view, 6> kOptimizers{"opt",        "optim",     "optimizer",
                                                       "optimizers", "opt_state", "optim_state"};

@@ -306,6 +306,7 @@ std::shared_ptr<const SavedObjects> ContentsReader::take_objects(DcpTable& table
   auto objects = std::make_shared<SavedObjects>();
   objects->tree = tree_;
   objects->of_torch = !table.by_name;
+  objects->of_hyper = table.by_name && !table.has_object_files;
   objects->paths = std::move(table.paths);
   for (const DcpByteItem& item : table.byte_items) {
     SavedObject object{item.name, {}, item.place.item};
@@ -359,9 +360,9 @@ Discovery ContentsReader::read(DcpTable table) {
   if (!table.byte_items.empty()) {
     std::vector<std::string> names;
     for (const DcpByteItem& item : table.byte_items) names.push_back(item.name);
-    const std::string_view shown = table.by_name ? "left out, because they are not tensors: "
-                                                 : "not tensors, and shown only by --views dcp: ";
-    out.notes.push_back(std::string(shown) + name_list(names));
+    const std::string_view view = table.by_name ? "hyper" : "dcp";
+    out.notes.push_back("not tensors, and shown only by --views " + std::string(view) + ": " +
+                        name_list(names));
   }
   auto objects = take_objects(table);
   out.catalogue = std::make_shared<const ShapedCatalogue>(

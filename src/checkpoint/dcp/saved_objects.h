@@ -27,6 +27,8 @@ struct SavedObjects {
   std::vector<SavedObject> objects;
   /// Whether the objects are archives of torch.save, as PyTorch expects.
   bool of_torch = true;
+  /// Whether they are plain pickles, as hyper-parallel since 2026 expects.
+  bool of_hyper = false;
   SourceTreePtr tree;  ///< in which their files are opened
   /// The paths of tensors and objects by their names; a name that is missing is itself the key.
   std::unordered_map<std::string, DcpPath> paths;

@@ -22,14 +22,15 @@ std::vector<Option> view_rows() {
   return {
       views(
           "Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf, "
-          "megatron and vllm, merged-torch only with --format torch, and hf only with Hugging "
-          "Face's names, beside a config.json or shown by a map. merged stands for merged-ckpt, "
+          "megatron, hyper and vllm, merged-torch only with --format torch, and hf only with "
+          "Hugging Face's names, beside a config.json or shown by a map. merged stands for "
+          "merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; "
           "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
           "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
           "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; "
-          "megatron is a checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's "
-          "sharded_state loader",
+          "megatron is a checkpoint from which a run of Megatron-Core starts, hyper one from which "
+          "HyperParallel's Trainer starts or goes on; vllm is for vLLM's sharded_state loader",
           kConversions & ~(kExport | kHash)),
       views(
           "Views to write, separated by commas; by default, ranks, and with --format ckpt the "
@@ -38,8 +39,8 @@ std::vector<Option> view_rows() {
           "is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified "
           "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
           "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; megatron is "
-          "a checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's sharded_state "
-          "loader",
+          "a checkpoint from which a run of Megatron-Core starts, hyper one from which "
+          "HyperParallel's Trainer starts or goes on; vllm is for vLLM's sharded_state loader",
           kExport),
       views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
       {.name = "format",
@@ -101,7 +102,8 @@ std::vector<Option> file_rows() {
       {.name = "shard-size",
        .takes = Takes::kSize,
        .type = "SIZE",
-       .help = "Maximum size of each model-*.safetensors shard, e.g. 500MB, 2GB or 5GiB",
+       .help = "Maximum size of each model-*.safetensors shard, and of each file of hyper, e.g. "
+               "500MB, 2GB or 5GiB",
        .fallback = "5GB",
        .thousands = true,
        .commands = kConversions},
@@ -242,7 +244,8 @@ std::vector<Option> map_group() {
        .takes = Takes::kTexts,
        .type = "NAME=VALUE",
        .help = "Set a variable of a map, e.g. interleaved=0, or the release of the framework that "
-               "trains, e.g. release=1.7 (repeatable)",
+               "trains, e.g. release=1.7 (repeatable); --views hyper asks for trainer_step, "
+               "trainer_epoch and trainer_param_groups",
        .commands = kVariables},
       {.name = "name-map",
        .takes = Takes::kText,

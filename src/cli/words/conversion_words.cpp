@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
@@ -11,6 +12,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/option_words.h"
+#include "modelmap/variables.h"
 #include "storage/location.h"
 #include "strategy/derive/layer_stages.h"
 
@@ -57,12 +59,31 @@ void set_files(const Given& given, ConversionOptions& options) {
   options.append_crc = given.flag("crc");
 }
 
+/// What --map-var states for a view, and not for a map.
+void take_trainer_words(ConversionOptions& options) {
+  const auto take = [&](const std::string& text) {
+    for (const auto& [name, member] : kTrainerWords) {
+      if (!text.starts_with(std::string(name) + "=")) continue;
+      const std::int64_t value = modelmap::parse_map_variable(text).second;
+      if (value < 0) {
+        throw Error(ErrorKind::kUsage, "--map-var " + printable(text) + ": " + std::string(name) +
+                                           " is a number of at least 0");
+      }
+      options.trainer.*member = value;
+      return true;
+    }
+    return false;
+  };
+  std::erase_if(options.source.maps.variables, take);
+}
+
 }  // namespace
 
 ConversionOptions conversion_options(const Given& given) {
   apply_storage(given);
   ConversionOptions options;
   options.source = source_request(given, absolute_source(given.argument("SOURCE")));
+  take_trainer_words(options);
   set_target(given, options);
   set_choices(given, options);
   set_files(given, options);

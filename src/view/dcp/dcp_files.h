@@ -14,23 +14,11 @@
 
 #include "base/byte_range.h"
 #include "format/torch/dcp_table.h"
-#include "storage/byte_source.h"
 #include "view/dcp/box_plan.h"
+#include "view/dcp/passed_objects.h"
 #include "view/files/parted_file.h"
 
 namespace reshardfs {
-
-/// An object that is not a tensor, in a directory of torch.distributed.checkpoint: one that is in a
-/// source, as SavedObject says, or one that is made.
-struct PassedObject {
-  std::string name;
-  ByteSourcePtr source{};
-  ByteRange place{};
-  /// Without a source: its bytes, all of which are used.
-  std::shared_ptr<const std::string> made{};
-
-  std::uint64_t length() const { return made ? made->size() : place.length(); }
-};
 
 /// The offsets of all parts of the files in such a directory. Each file contains archives of
 /// torch.save, one for each box; in the first file the objects precede them. Offsets do not depend

@@ -40,16 +40,6 @@ bool may_be_known(const ViewContext& context) {
   return side == kHub || (side.empty() && has_config(context));
 }
 
-/// @throws Error kUsage for a set that says of itself that it is an adapter.
-void require_model(const TargetTable& whole) {
-  const CheckpointSet& set = whole.source().checkpoint();
-  if (set.adapter().empty()) return;
-  throw Error(ErrorKind::kUsage, "hf/ is for models, and the source is " + set.adapter())
-      .in_file(set.root().string())
-      .hint(
-          "merge it with its model in MindSpore Transformers first; other views show its tensors");
-}
-
 /// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
 ///         would begin with random weights.
 void require_known_names(const ViewContext& context, const TakesParameter& is_weight) {
@@ -75,7 +65,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   const TakesParameter is_weight = weights_alone(context);
   std::vector<OutputFile> files;
   try {
-    require_model(*context.whole);
+    require_model(*context.whole, std::string(kModelDirectory) + "/");
     require_known_names(context, is_weight);
     files = hub_shards(context, kModelDirectory, is_weight);
     if (files.empty()) {

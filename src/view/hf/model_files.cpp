@@ -130,6 +130,20 @@ void add_model_files(const ViewContext& context, const TargetTable& table,
   }
 }
 
+void require_model(const TargetTable& whole, const std::string& directory) {
+  const CheckpointSet& set = whole.source().checkpoint();
+  if (set.adapter().empty()) return;
+  throw Error(ErrorKind::kUsage, directory + " is for models, and the source is " + set.adapter())
+      .in_file(set.root().string())
+      .hint(
+          "merge it with its model in MindSpore Transformers first; other views show its tensors");
+}
+
+bool states_tied_embeddings(const ViewContext& context) {
+  const auto config = config_of(context, tree_of(context, context.model.config_file));
+  return config && config->value()["tie_word_embeddings"].boolean() == true;
+}
+
 bool states_quantization(const ViewContext& context) {
   if (context.options.source.dequantize) return false;
   const auto config = config_of(context, tree_of(context, context.model.config_file));

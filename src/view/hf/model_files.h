@@ -19,7 +19,12 @@ void add_model_files(const ViewContext& context, const TargetTable& table,
                      const std::string& directory, const TakesParameter& is_weight,
                      std::vector<OutputFile>& files);
 
+/// @param directory with '/' at its end: "hf/".
+/// @throws Error kUsage for a set that says of itself that it is an adapter, and no model.
+void require_model(const TargetTable& whole, const std::string& directory);
 /// Whether the model's config.json states that its weights are quantized.
 bool states_quantization(const ViewContext& context);
+/// Whether it states that the output layer is the embedding.
+bool states_tied_embeddings(const ViewContext& context);
 
 }  // namespace reshardfs

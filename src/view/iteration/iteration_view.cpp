@@ -3,10 +3,7 @@
 /// Checkpoint 2.0. A directory for the step, in which every rank has a file of weights and one of
 /// the optimizer, metadata.json and common.json; beside it the tracker.
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,9 +22,9 @@
 #include "conversion/completeness.h"
 #include "format/mindformers/iteration_common.h"
 #include "format/mindformers/iteration_metadata_text.h"
-#include "plan/reading/content.h"
 #include "storage/inputs.h"
 #include "storage/local/linkless_tree.h"
+#include "view/files/scalar_value.h"
 #include "view/files/text_file.h"
 #include "view/iteration/saved_parameters.h"
 #include "view/view.h"
@@ -47,43 +44,10 @@ constexpr std::uint64_t kMaxStateBytes = 65536;
 
 using Values = std::map<std::string, CommonValue, std::less<>>;
 
-template <typename Value>
-Value value_in(std::span<const std::byte> bytes) {
-  Value value{};
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 /// The value of a parameter of one element, if it is of a type that trainers count with.
 std::optional<CommonValue> scalar(const TargetParameter& parameter) {
-  const SourceParameter& source = *parameter.source;
-  if (parameter.treatment != Treatment::kKeep || !is_array(source.dtype) ||
-      element_count(parameter.grid->full_shape()) != 1 || !parameter.grid->complete()) {
-    return std::nullopt;
-  }
-  std::array<std::byte, 8> space{};
-  const std::span<std::byte> bytes(space.data(),
-                                   static_cast<std::size_t>(element_size(source.dtype)));
-  ReadBatch batch;
-  read_content(parameter.grid->cell(0), 0, bytes, batch);
-  batch.check();
-  double number = 0;
-  switch (source.dtype) {
-    case DType::kInt32:
-      return value_in<std::int32_t>(bytes);
-    case DType::kInt64:
-      return value_in<std::int64_t>(bytes);
-    case DType::kFloat32:
-      number = value_in<float>(bytes);
-      break;
-    case DType::kFloat64:
-      number = value_in<double>(bytes);
-      break;
-    default:
-      return std::nullopt;
-  }
-  // JSON has no others.
-  return std::isfinite(number) ? std::optional<CommonValue>(number) : std::nullopt;
+  if (parameter.treatment != Treatment::kKeep || !parameter.grid->complete()) return std::nullopt;
+  return scalar_value(parameter.grid->cell(0));
 }
 
 Values values_of(const TargetTable& target) {

@@ -29,18 +29,12 @@ std::uint64_t bytes_of(SliceShapes& shapes, const TargetParameter& parameter) {
 std::vector<Shard> shards_of(const TargetTable& whole, std::uint64_t limit,
                              const TakesParameter& takes) {
   std::vector<Shard> shards;
-  std::uint64_t filled = 0;
+  ShardFiller filler(limit);
   SliceShapes shapes(whole, kWholeRank);
   for (const TargetParameter* parameter : arrays_of(whole, kWholeRank)) {
     if (takes && !takes(*parameter)) continue;
-    const std::uint64_t bytes = bytes_of(shapes, *parameter);
-    const bool fits = !shards.empty() && filled <= limit && bytes <= limit - filled;
-    if (!fits) {
-      shards.emplace_back();
-      filled = 0;
-    }
+    if (filler.begins(bytes_of(shapes, *parameter))) shards.emplace_back();
     shards.back().push_back(parameter);
-    filled += bytes;
   }
   return shards;
 }

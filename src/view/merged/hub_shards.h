@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,26 @@
 #include "view/weights.h"
 
 namespace reshardfs {
+
+/// Fills files one after the other, each as full as it can be.
+class ShardFiller {
+ public:
+  /// @param limit most bytes of a file. A tensor that is larger has a file of its own.
+  explicit ShardFiller(std::uint64_t limit) : limit_(limit) {}
+
+  /// Adds the next tensor. @return whether it is the first one of a file.
+  bool begins(std::uint64_t bytes) {
+    const bool fits = any_ && filled_ <= limit_ && bytes <= limit_ - filled_;
+    filled_ = fits ? filled_ + bytes : bytes;
+    any_ = true;
+    return !fits;
+  }
+
+ private:
+  std::uint64_t limit_;
+  std::uint64_t filled_ = 0;
+  bool any_ = false;
+};
 
 /// DIRECTORY/model-<k>-of-<n>.safetensors and model.safetensors.index.json: the whole model in the
 /// form that model hubs use and their libraries load. Empty if there is no array.

@@ -227,8 +227,8 @@ TEST(Counters, TellViewsByTheDirectoryAtTheTop) {
   EXPECT_EQ(name("rank_0"), "ranks");
   EXPECT_EQ(name("rank_1023"), "ranks");
   EXPECT_EQ(name(".reshardfs"), "control");
-  for (const char* own :
-       {"merged", "hf", "unified", "iteration", "dcp", "dcp-hf", "megatron", "vllm", "strategy"}) {
+  for (const char* own : {"merged", "hf", "unified", "iteration", "dcp", "dcp-hf", "megatron",
+                          "hyper", "vllm", "strategy"}) {
     EXPECT_EQ(name(own), own);
   }
   for (const char* other : {"", "steps", "ranks2", "merged.ckpt"}) EXPECT_EQ(name(other), "other");
