@@ -155,6 +155,13 @@ class OfTheTrainer(HyperTest):
         weights = {name.removeprefix("model."): one for name, one in self.want.items() if name.startswith("model.")}
         self.assert_resumes(out, float32(weights), extra={"global_step": 5, "epoch": 0})
 
+    def test_a_step_that_nothing_stated_is_not_stated_later(self) -> None:
+        """The directory of such a step is called so, as it needs a name."""
+        write_safetensors(self.root / "m.safetensors", {"w": ("F32", W)})
+        again = self.export(self.export(self.root / "m.safetensors"))
+        self.assertIn("does not state the step", self.told)
+        self.assert_resumes(again, {"w": W})
+
     def test_an_object_that_is_cut_off(self) -> None:
         shutil.copytree(self.case / "src", self.root / "cut")
         path = self.root / "cut/global_step_5/weights/objects.bytes"

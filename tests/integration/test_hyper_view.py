@@ -273,6 +273,7 @@ class MindSpore(HyperTest):
     def test_weights_only(self) -> None:
         out = self.export(self.source, *self.words, "--weights-only")
         self.assertIn(f"hyper/ has weights alone: start the Trainer with {STEPLESS}", self.told)
+        self.assertEqual((out / TRACKER).read_text(), "70\n")
         self.assert_resumes(out, self.weights)
         self.assertEqual(sorted(read_table(latest_step(out)).state_dict_metadata), ["model.head", "model.w"])
 

@@ -53,13 +53,12 @@ void warn_of_names(const ViewContext& context) {
 std::vector<OutputFile> hyper_view(const ViewContext& context) {
   if (context.whole == nullptr) return {};
   require_model(*context.whole, kTrainerDirectory);
-  const std::optional<std::int64_t> step =
-      context.options.weights_only ? std::nullopt : training_step(context);
+  const std::optional<std::int64_t> step = training_step(context);
   const auto set = std::make_shared<const TrainerFiles>(
       context.whole, trainer_content(context, step), context.options.shard_bytes,
       safetensors_common(context, SafetensorsKind::kOwn, "pt"));
   warn_of_names(context);
-  // Any number will do where nothing states it: the Trainer takes the largest.
+  // A step that nothing states is 0, of which no run is.
   const std::string number = std::to_string(step ? *step : 0);
   std::vector<OutputFile> files =
       TrainerFiles::all(set, std::string(kTrainerDirectory) + "global_step_" + number + "/");

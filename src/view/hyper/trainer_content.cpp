@@ -44,6 +44,13 @@ std::string_view text_of(const std::variant<std::string, std::int64_t>& key) {
   return text != nullptr ? std::string_view(*text) : std::string_view();
 }
 
+/// Programs keep a model below this key, perhaps in a dictionary of their own.
+std::optional<DcpPath> below_model(const DcpPath& path) {
+  const auto key = std::find_if(path.begin(), path.end() - 1,
+                                [](const auto& one) { return text_of(one) == kModel; });
+  return key == path.end() - 1 ? std::nullopt : std::optional(DcpPath(key + 1, path.end()));
+}
+
 bool is_main_weight(const DcpPath& path) {
   return path.size() == 4 && text_of(path[2]) == "fp32_from_fp16_params";
 }
@@ -66,7 +73,9 @@ std::shared_ptr<const std::string> pickled(std::int64_t number) {
 class ContentMaker {
  public:
   ContentMaker(const ViewContext& context, std::optional<std::int64_t> step)
-      : context_(context), step_(step), saved_(saved_objects(context)) {
+      : context_(context),
+        step_(context.options.weights_only ? std::nullopt : step),
+        saved_(saved_objects(context)) {
     if (saved_) paths_ = known_paths(context, *saved_);
     const SetFormat* const format = context.whole->source().checkpoint().described_by();
     is_trainers_ = format != nullptr && format->kind == "hyper_steps" &&
@@ -139,19 +148,21 @@ class ContentMaker {
     const auto path = path_of(parameter.name);
     const std::string_view top = path ? text_of(path->front()) : std::string_view();
     const bool is_of_hyper = saved_ && saved_->of_hyper;
+    const auto below = path ? below_model(*path) : std::nullopt;
     if (is_of_hyper && (top == kOptimizer || top == kExtraState)) {
       if (context_.options.weights_only) return;
       states_.push_back({*path, &parameter, type_of_state(*path, parameter)});
       note_state(*path);
-    } else if (is_state(stored) && top != kModel) {
+    } else if (top != kModel && is_state(stored)) {
       unplaced_.push_back(&parameter);
     } else {
-      const bool has_top = top == kModel;
-      std::string weight = has_top ? parameter.name.substr(kModel.size() + 1) : parameter.name;
+      DcpPath own{std::string(kModel)};
+      below ? own.insert(own.end(), below->begin(), below->end())
+            : own.insert(own.end(), parameter.name);
+      const std::string weight = dotted_name({own.begin() + 1, own.end()});
       weights_.emplace(stored, weight);
       weights_.emplace(weight, weight);
-      content_.tensors.push_back(
-          {has_top ? *path : DcpPath{std::string(kModel), weight}, &parameter, parameter.dtype});
+      content_.tensors.push_back({std::move(own), &parameter, parameter.dtype});
     }
   }
 

@@ -54,7 +54,8 @@ std::optional<std::int64_t> training_step(const ViewContext& context) {
     if (const auto step = counter(context, name)) return step;
   }
   const CheckpointSet& set = context.whole->source().checkpoint();
-  return is_of_epoch(set) ? std::nullopt : parse_number(set.step());
+  const auto named = is_of_epoch(set) ? std::nullopt : parse_number(set.step());
+  return named && *named > 0 ? named : std::nullopt;
 }
 
 }  // namespace reshardfs
