@@ -98,6 +98,7 @@ def main() -> int:
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--first", action="store_true", help="do not read the rest")
     arguments = parser.parse_args()
     Settings.binary, Settings.mount_seconds = arguments.binary, 3600
     if problem := fuse_problem():
@@ -119,7 +120,7 @@ def main() -> int:
             del loader  # whose files would keep the mount
             before = peak_of(mountpoint)
             shown = 0
-            for path in sorted(step.iterdir()):
+            for path in () if arguments.first else sorted(step.iterdir()):
                 with path.open("rb", buffering=0) as file:
                     while part := file.read(8 * MIB):
                         shown += len(part)

@@ -4,6 +4,7 @@
 data/hyper_tables.py writes them: boxes of grids and of flat intervals, empty ones, equal copies, keys, tables of all
 ranks or of each. Of each set that fails, the seed is printed. Each set is then damaged: a box, a place, a tensor of a
 file, a file or a table is missing, is of another shape or type, overlaps, or leads out. These must be refused.
+--views hyper shows each set anew, which a loader of its own reads.
 """
 
 from __future__ import annotations
@@ -21,16 +22,30 @@ from format_files import read_safetensors, write_safetensors  # noqa: E402
 from hyper_tables import Place, Set, Tensor, random_set, write_set  # noqa: E402
 from mounted import run  # noqa: E402
 from random_seeds import run_seeds  # noqa: E402
+from trainer_loader import Loader, LoadError, latest_step  # noqa: E402
 
 Damage = Callable[[Set, Path, random.Random], bool]
 
 
-def wrong_names(made: Set, out: Path) -> list[str]:
-    def shown(array: np.ndarray) -> tuple[tuple[int, ...], bytes]:
-        return array.shape, array.tobytes()
+def shown(array: np.ndarray) -> tuple[tuple[int, ...], bytes]:
+    return array.shape, array.tobytes()
 
+
+def wrong_names(made: Set, out: Path) -> list[str]:
     want = {tensor.name: shown(tensor.whole) for tensor in made.tensors}
     got = {name: shown(array) for name, (_, array) in read_safetensors(out)[0].items()}
+    return sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
+
+
+def wrong_for_trainer(made: Set, root: Path) -> list[str]:
+    """A name behind no key that a table tells of is behind one more."""
+    loader = Loader(latest_step(root), whole_files=True)
+    got = {}
+    for name in (name for name in loader.table.state_dict_metadata if name.startswith("model.")):
+        info = loader.place(name, (0,) * len(loader.table.state_dict_metadata[name].size), 0)
+        got[name] = shown(loader.file(info).get(info.tensor_key)[1])
+    want = {tensor.name if tensor.name in got else f"model.{tensor.name}": shown(tensor.whole)
+            for tensor in made.tensors}
     return sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
 
 
@@ -150,6 +165,14 @@ def check(seed: int, root: Path) -> str:
         return result.stderr
     if names := wrong_names(made, out):
         return f"wrong: {names[:5]}"
+    result = run("export", source, root / "trainer", "--views", "hyper")
+    if result.code != 0:
+        return result.stderr
+    try:
+        if names := wrong_for_trainer(made, root / "trainer/hyper"):
+            return f"wrong for the Trainer: {names[:5]}"
+    except LoadError as error:
+        return f"the Trainer refuses it: {error}"
     chooser = random.Random(seed)
     if not listed(made):
         return ""

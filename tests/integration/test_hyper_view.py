@@ -328,6 +328,14 @@ class MainWeights(HyperTest):
         self.assert_resumes(out, float32(self.weights))
         self.assertFalse([name for name in read_table(latest_step(out)).state_dict_metadata if "fp32" in name])
 
+    def test_moments_of_8_bits_are_no_numbers_of_their_own(self) -> None:
+        path = self.root / "m.safetensors"
+        write_safetensors(path, {"a": ("BF16", bits(0)), "exp_avg.a": ("U8", bits(1).astype("u1")),
+                                 "exp_avg_sq.a": ("F8_E4M3", bits(2).astype("u1"))})
+        names = read_table(latest_step(self.export(path))).state_dict_metadata
+        self.assertIn("'exp_avg.a', 'exp_avg_sq.a'", self.told)
+        self.assertEqual(list(names), ["model.a"])
+
     def test_moments_of_16_bits_become_float32(self) -> None:
         path = self.root / "m.safetensors"
         write_safetensors(path, {"a": ("BF16", bits(0)), "exp_avg.a": ("BF16", bits(1)),

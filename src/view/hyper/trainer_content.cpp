@@ -11,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/cast.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/saved_objects.h"
@@ -177,7 +178,10 @@ class ContentMaker {
     const std::string& stored = parameter.source->name;
     const auto name = parse_state_name(stored, is_mapped_state(stored));
     const auto weight = name ? weights_.find(name->weight) : weights_.end();
-    if (weight == weights_.end()) {
+    // The numbers of smaller types are codes, or have scales of their own.
+    const bool is_number =
+        name && (name->state == kStep || can_cast(parameter.source->dtype, DType::kFloat32));
+    if (weight == weights_.end() || !is_number) {
       left_out_.push_back(parameter.name);
       return;
     }
