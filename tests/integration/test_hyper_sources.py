@@ -104,6 +104,11 @@ class DistributedCheckpoints(HyperTest):
         self.assertGreater(len(weights), len(main))
         self.assert_resumes(out, float32(weights), states, main=main, extra={"global_step": 10, "epoch": 0})
 
+    def test_states_that_count_their_own_steps(self) -> None:
+        self.export(TESTS / "goldendcp/golden_mesh_4_torch214/src")
+        self.assertIn("does not state the step", self.told)
+        self.assertNotIn("AdamW takes moments for new", self.told)
+
     def test_the_step_of_a_directory(self) -> None:
         case = TESTS / "goldendcp/mcore_gpt_tp2pp2/src"
         for source in (case, case / "iter_0000010"):

@@ -290,10 +290,12 @@ class ContentMaker {
       context_.warnings.push_back("hyper/ has weights alone: " + start);
       return;
     }
+    const bool are_counted = counts_by_group_ || std::includes(counted_.begin(), counted_.end(),
+                                                               trained_.begin(), trained_.end());
     context_.warnings.push_back(
         "hyper/ does not state the step, which the source does not tell" +
-        std::string(trained_.empty() ? "" : ", and without which AdamW takes moments for new") +
-        ": " + start + ", or state it with --map-var trainer_step=N");
+        std::string(are_counted ? "" : ", and without which AdamW takes moments for new") + ": " +
+        start + ", or state it with --map-var trainer_step=N");
   }
 
   const ViewContext& context_;

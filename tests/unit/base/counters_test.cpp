@@ -74,7 +74,7 @@ void deliver(Counters& counters, std::uint64_t bytes, std::chrono::nanoseconds t
 TEST(Counters, BeginAtZeroWithEverySampleThere) {
   const Counters counters;
   const auto samples = parse(text_of(counters));
-  EXPECT_EQ(samples.size(), 6U + 1 + 1 + 12 + 9 + 1 + 14 + 3 * (1 + 1 + 1 + 14) + 1 + 1);
+  EXPECT_EQ(samples.size(), 6U + 1 + 1 + 13 + 9 + 1 + 14 + 3 * (1 + 1 + 1 + 14) + 1 + 1);
   for (const auto& [name, value] : samples) EXPECT_EQ(value, 0) << name;
 }
 

@@ -29,6 +29,7 @@ TEST(Identity, NamesAllThatWasOpened) {
   options.exclude = {"\xc3\xa9\"\\"};
   options.formats = {OutputFormat::kSafetensors, OutputFormat::kCkpt};
   options.casts = {"fp32->bf16"};
+  options.trainer.epoch = 2;
   options.weights_only = true;
   const Input strategy{"/elsewhere/src.ckpt", "5a", ""};
   const std::string inputs =
@@ -41,6 +42,7 @@ TEST(Identity, NamesAllThatWasOpened) {
       "\"exclude\":[\"\xc3\xa9\\\"\\\\\"],"
       R"("format":["safetensors","ckpt"],"metadata":"ms","align":null,"shard-size":5000000000,)"
       R"("dcp-shards":0,"boxes of dcp":2,"dcp-release":0,"iteration-release":0,)"
+      R"("trainer_step":null,"trainer_epoch":2,"trainer_param_groups":null,)"
       R"("cast":["fp32->bf16"],"crc":false,"weights-only":true,)"
       R"("partial":false,"state-key":"","dequantize":false,"as-in-source":false)";
   EXPECT_EQ(steps_identity(options, {kConfig, strategy}),

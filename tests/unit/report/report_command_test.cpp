@@ -22,13 +22,15 @@ TEST(ReportCommand, HasTheOptionsThatDifferFromTheirDefaults) {
                  .ranks = test::ranks({0, 1, 2}),
                  .exclude = {"adam_*", "moments.*"},
                  .formats = {OutputFormat::kCkpt, OutputFormat::kSafetensors},
+                 .trainer = {.step = 7},
                  .casts = {"fp32->bf16"},
                  .append_crc = true},
                 "9_50")),
             "reshardfs report '/a b/ckpt' --src-strategy /s.ckpt --step 9_50 --replicas own "
             "--dst-strategy tp=8,dp=2 --unmatched replicate --ranks 0-2 --exclude 'adam_*' "
             "--exclude 'moments.*' "
-            "--format ckpt,safetensors --cast 'fp32->bf16' --crc -O report.html");
+            "--format ckpt,safetensors --map-var trainer_step=7 --cast 'fp32->bf16' --crc "
+            "-O report.html");
 }
 
 TEST(ReportCommand, NamesTheKeysFileNotTheKey) {
