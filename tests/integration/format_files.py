@@ -25,7 +25,8 @@ TYPES = [
     ("Float16", "F16", "<f2", "<f2"), ("BFloat16", "BF16", "<u2", "<V2"),
     ("Float32", "F32", "<f4", "<f4"), ("Float64", "F64", "<f8", "<f8"),
 ]
-SAFETENSORS_TO_NUMPY = {st: numpy for _, st, numpy, _ in TYPES} | {"F8_E4M3": "u1", "F8_E5M2": "u1"}
+SAFETENSORS_TO_NUMPY = {st: numpy for _, st, numpy, _ in TYPES} | {
+    "F8_E4M3": "u1", "F8_E5M2": "u1", "F8_E8M0": "u1", "C64": "<u8"}
 ODD_NAMES = ["a/b/c", "with space", "quote\"'`$(x)", "層.0.重み", "x" * 300, "dots..", "per%cent",
              "a//b", "/lead", "trail/", ".hidden", "tab\there", "back\\slash", "w.npy", "w.npy/inside"]
 

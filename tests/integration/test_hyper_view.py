@@ -147,7 +147,7 @@ class Hub(HyperTest):
         rng = np.random.default_rng(1)
         kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
                  "I8": "i1", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "BOOL": "?",
-                 "F8_E4M3": "u1", "F8_E5M2": "u1"}
+                 "F8_E4M3": "u1", "F8_E5M2": "u1", "F8_E8M0": "u1", "C64": "<u8"}
         tensors: Tensors = {kind: (kind, rng.integers(0, 2, (3, 5)).astype(numpy)) for kind, numpy in kinds.items()}
         tensors |= {"scalar": ("F32", np.array(2.5, "<f4")), "none": ("F32", np.zeros((0, 4), "<f4"))}
         write_safetensors(self.root / "m.safetensors", tensors)
@@ -156,8 +156,10 @@ class Hub(HyperTest):
         entries = read_table(out / "global_step_0").state_dict_metadata
         self.assertEqual(entries["model.F8_E4M3"].properties.dtype, "torch.float8_e4m3fn")
         self.assertEqual((entries["model.scalar"].size, entries["model.none"].size), ((), (0, 4)))
-        for kind, numpy, shape in (("C64", "<u8", [2]), ("F4", "u1", [2, 2])):
-            write_safetensors(self.root / "bad.safetensors", {"odd": (kind, np.zeros(2, numpy))}, shapes={"odd": shape})
+        self.assertEqual(entries["model.C64"].properties.dtype, "torch.complex64")
+        for kind, size, shape in (("F6_E2M3", 3, [1, 4]), ("F4", 2, [2, 2])):
+            write_safetensors(self.root / "bad.safetensors", {"odd": (kind, np.zeros(size, "u1"))},
+                              shapes={"odd": shape})
             message = self.refused(self.root / "bad.safetensors")
             self.assertIn("a type that hyper/ cannot hold", message)
             self.assertIn("'odd'", message)

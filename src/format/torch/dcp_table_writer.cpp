@@ -104,7 +104,7 @@ class TableWriter {
   void put_hyper_properties(DType dtype) {
     out_.global({modules_.metadata, "TensorProperties"});
     out_.mark();
-    out_.shared_text("torch." + std::string(pickle::torch_name(dtype)));
+    out_.shared_text(pickle::text_of(dtype));
     out_.boolean(false);  // requires_grad
     out_.none();          // memory_format
     out_.tuple();

@@ -39,6 +39,10 @@ constexpr std::array kTypes{
 constexpr std::array<std::string_view, 8> kTypeFamilies{"float",   "bfloat", "int",   "uint",
                                                         "complex", "qint",   "quint", "bits"};
 
+constexpr std::string_view kTorchModule = "torch.";
+/// Archives of torch.save with such tensors are not read.
+constexpr std::string_view kComplexText = "torch.complex64";
+
 bool is_path_class(const PickleGlobal& global) {
   return (global.module == "pathlib" || global.module == "pathlib._local") &&
          (global.name == "PosixPath" || global.name == "WindowsPath" ||
@@ -112,12 +116,17 @@ std::optional<DType> dtype_from_torch(std::string_view name) noexcept {
 }
 
 std::optional<DType> dtype_from_text(std::string_view text) noexcept {
-  constexpr std::string_view kTorch = "torch.";
-  if (text.starts_with(kTorch)) return dtype_from_torch(text.substr(kTorch.size()));
+  if (text == kComplexText) return DType::kComplex64;
+  if (text.starts_with(kTorchModule)) return dtype_from_torch(text.substr(kTorchModule.size()));
   for (const TorchType& type : kTypes) {
     if (mindspore_name(type.dtype) == text) return type.dtype;
   }
   return std::nullopt;
+}
+
+std::string text_of(DType dtype) {
+  if (dtype == DType::kComplex64) return std::string(kComplexText);
+  return has_torch_type(dtype) ? std::string(kTorchModule) + std::string(torch_name(dtype)) : "";
 }
 
 std::optional<DType> dtype_of_storage(std::string_view name) noexcept {

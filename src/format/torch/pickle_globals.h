@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "reshardfs/dtype.h"
@@ -24,6 +25,8 @@ bool is_torch_type(const PickleGlobal& global);
 std::optional<DType> dtype_from_torch(std::string_view name) noexcept;
 /// By what a program prints of it: "torch.float32", or "Float32" of MindSpore.
 std::optional<DType> dtype_from_text(std::string_view text) noexcept;
+/// What PyTorch prints of it; empty if it has no counterpart.
+std::string text_of(DType dtype);
 /// By the class of its storage ("FloatStorage"); nothing if it has none or no counterpart.
 std::optional<DType> dtype_of_storage(std::string_view name) noexcept;
 /// The class of its storage; empty if it has none.

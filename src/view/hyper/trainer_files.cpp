@@ -156,7 +156,7 @@ void TrainerFiles::require_names() const {
 
 void TrainerFiles::require_types() const {
   for (const TrainerTensor& tensor : content_.tensors) {
-    if (pickle::has_torch_type(tensor.dtype)) continue;
+    if (!pickle::text_of(tensor.dtype).empty()) continue;
     throw Error(ErrorKind::kUnsupported, "is " + std::string(mindspore_name(tensor.dtype)) +
                                              ", a type that hyper/ cannot hold")
         .for_parameter(tensor.parameter->name)

@@ -292,6 +292,12 @@ TEST(PickleTree, WhatHasTheNameElsewhereIsKept) {
 TEST(PickleGlobals, KnowsTypes) {
   EXPECT_EQ(pickle::dtype_from_torch("bfloat16"), DType::kBFloat16);
   EXPECT_EQ(pickle::dtype_from_torch("complex64"), std::nullopt);
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat8E8M0, DType::kComplex64}) {
+    EXPECT_EQ(pickle::dtype_from_text(pickle::text_of(dtype)), dtype);
+  }
+  for (const DType dtype : {DType::kInt4, DType::kFloat4E2M1, DType::kString}) {
+    EXPECT_EQ(pickle::text_of(dtype), "");
+  }
   EXPECT_EQ(pickle::dtype_of_storage("LongStorage"), DType::kInt64);
   EXPECT_EQ(pickle::dtype_of_storage(""), std::nullopt);
   EXPECT_TRUE(pickle::is_torch_type({"torch", "float8_e8m0fnu"}));
