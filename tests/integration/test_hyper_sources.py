@@ -160,7 +160,7 @@ class OfTheTrainer(HyperTest):
         weights = {name.removeprefix("model."): one for name, one in self.want.items() if name.startswith("model.")}
         self.assert_resumes(out, float32(weights), extra={"global_step": 5, "epoch": 0})
 
-    def test_a_step_that_nothing_stated_is_not_stated_later(self) -> None:
+    def test_an_unknown_step_is_not_stated_later(self) -> None:
         """The directory of such a step is called so, as it needs a name."""
         write_safetensors(self.root / "m.safetensors", {"w": ("F32", W)})
         again = self.export(self.export(self.root / "m.safetensors"))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// hyper/: a directory of hyper-parallel's Trainer, from which a run starts or goes on. The Trainer
-/// loads whole tensors by name for any number of devices: weights below "model", as Hugging Face's
-/// modules call them, and states below "optimizer". Source: mindspore-ai/hyper-parallel
-/// hyper_parallel/.../components/checkpoint/dcp_checkpointer.py, optimizer.py,
-/// mixed_precision_optimizer.py.
+/// cuts whole tensors for any number of devices itself. It asks for weights below "model", as
+/// Hugging Face's modules call them, and for states below "optimizer". Source:
+/// mindspore-ai/hyper-parallel hyper_parallel/.../components/checkpoint/dcp_checkpointer.py,
+/// optimizer.py, mixed_precision_optimizer.py.
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +58,7 @@ std::vector<OutputFile> hyper_view(const ViewContext& context) {
       context.whole, trainer_content(context, step), context.options.shard_bytes,
       safetensors_common(context, SafetensorsKind::kOwn, "pt"));
   warn_of_names(context);
-  // A step that nothing states is 0, of which no run is.
+  // An unknown step is 0, which no run has saved.
   const std::string number = std::to_string(step ? *step : 0);
   std::vector<OutputFile> files =
       TrainerFiles::all(set, std::string(kTrainerDirectory) + "global_step_" + number + "/");
