@@ -213,6 +213,8 @@ KINDS: dict[str, Maker] = {
     "vLLM": ranks(".safetensors", "model-rank-{rank}-part-0.safetensors"),
     "FSDP's ranks": saved("fsdp2_w2_214", "fsdp2_w4_26", "fsdp1_w2_214", "fsdp1_sharded_tensor_214",
                           "fsdp2_hsdp_214", "fsdp_rows_214", "fsdp_mesh_2x2_26", "fsdp_dtensors_26"),
+    "torch_checkpointing": copied(support_kinds.items, *map(support_kinds.saved, (
+        "items_fsdp4_torch_215", "items_fsdptp22_nometa_215", "items_hsdp22_safetensors_215"))),
     "DeepSpeed, ZeRO 1": deepspeed(1),
     "DeepSpeed, ZeRO 2": deepspeed(2),
     "DeepSpeed, ZeRO 3": deepspeed(3),

@@ -149,9 +149,12 @@ class Items(unittest.TestCase):
         np.testing.assert_array_equal(made.stored["model", 2, "w"], rows(10)[3:5])  # dp 1, tp 0
         self.assert_whole(made)
 
-    def test_the_table_orders_the_mesh(self) -> None:
-        """Its ranks need not ascend."""
-        self.assert_whole(one_tensor(4, rows(8), SHARD0, mesh=Mesh((4,), (2, 0, 3, 1)), form="safetensors"))
+    def test_a_mesh_whose_ranks_do_not_ascend(self) -> None:
+        """PyTorch gives the parts to the ranks in their order, and calculates offsets in that of the mesh."""
+        self.written(one_tensor(4, rows(8), SHARD0, mesh=Mesh((4,), (2, 0, 3, 1)), form="safetensors"))
+        self.refused("on a mesh whose ranks do not ascend, so that the order of its parts is not certain")
+        mesh = Mesh((2, 2), (2, 3, 0, 1))  # along the dimension that cuts, they do
+        self.assert_whole(one_tensor(4, rows(8), [("Replicate", 0, 1), ("Shard", 0, 1)], mesh=mesh, form="safetensors"))
 
     def test_names_with_dots_and_numbers(self) -> None:
         made = one_tensor(2, rows(4), SHARD0)
@@ -161,6 +164,15 @@ class Items(unittest.TestCase):
         made.stored = {("my.item", rank, tensor.name): array for (_, rank, _), array in made.stored.items()}
         self.assert_whole(made)
         self.assertEqual(list(self.exported(self.set)), ["my.item.state.0.layers.0.w"])
+
+    def test_files_of_a_layout_may_be_called_like_another_item(self) -> None:
+        for layout in ("weights_{rank}.pt", "rank_{rank}/model.pt", "part_{rank}_0.pt", "part.{rank}"):
+            made = one_tensor(3, rows(7), SHARD0)
+            made.items[0].layout = layout
+            with self.subTest(layout=layout):
+                self.assert_whole(made)
+                self.assertEqual(list(self.exported(self.set)), ["model.w"])
+                self.assertEqual(run("verify", self.set).code, 0)
 
     # ------------------------------------------------------------------------------------------------ completeness
 

@@ -12,6 +12,7 @@
 #include "checkpoint/items/item_copies.h"
 #include "checkpoint/items/item_files.h"
 #include "checkpoint/items/item_reader.h"
+#include "checkpoint/items/item_recognition.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/torch/torch_ranks.h"
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kUnfinished = "tmp_";
 
 bool is_item_set(const fs::path& directory, const SourceTreePtr& tree) {
-  if (!has_item_table(directory, tree) && !has_item_files(directory, tree)) return false;
+  if (!find_item_table(directory, tree) && !has_item_files(directory, tree)) return false;
   const std::string name = directory_name(directory);
   if (!name.starts_with(kUnfinished)) return true;
   throw Error(ErrorKind::kBadInput, "is a save that has not ended: torch_checkpointing calls it '" +
@@ -114,7 +115,7 @@ std::optional<std::string> step_of_items(const fs::path& directory, const Source
   const auto step =
       parse_number(std::string_view(name).substr(before == std::string::npos ? 0 : before + 1));
   if (!step || name.starts_with(kUnfinished)) return std::nullopt;
-  if (!has_item_table(directory, tree) && !has_item_files(directory, tree)) return std::nullopt;
+  if (!find_item_table(directory, tree) && !has_item_files(directory, tree)) return std::nullopt;
   return std::to_string(*step);
 }
 

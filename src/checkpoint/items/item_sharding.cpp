@@ -120,6 +120,10 @@ void ItemShardings::take_mesh(PickleValue data, ItemSharding& out) {
     known = std::move(mesh);
   }
   out.mesh = known;
+  for (std::size_t d = 0; d < out.placements.size(); ++d) {
+    const bool cuts = out.placements[d].dim != MeshPlacement::kReplicate;
+    if (cuts && !ascends_along(d, ranks, known->sizes)) throw order_error();
+  }
 }
 
 void ItemShardings::take_boxes(PickleValue data, ItemSharding& out) const {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -87,16 +86,5 @@ ItemTable read_item_table(std::string bytes);
 
 /// Whether a file has the words that such a table has, be it damaged or not.
 bool is_item_table(const std::string& bytes) noexcept;
-
-/// The group that a rank is in; nullptr: it holds nothing.
-const ItemGroup* group_of(const ItemTensor& tensor, std::int64_t rank) noexcept;
-
-/// The boxes that a rank of the group stores, each once; those without elements are left out.
-/// @throws Error as part_on_mesh() does; kBadInput if the rank is not in the mesh.
-std::vector<ItemBox> boxes_of(const ItemSharding& sharding, std::int64_t rank);
-
-/// The shape of what a rank of the group stores; nullopt if it may be larger than its boxes.
-/// @throws Error as boxes_of() does.
-std::optional<Shape> stored_shape(const ItemSharding& sharding, std::int64_t rank);
 
 }  // namespace reshardfs

@@ -12,7 +12,7 @@
 #include "base/rank_list.h"
 #include "base/text/file_name.h"
 #include "base/text/near_name.h"
-#include "checkpoint/items/item_files.h"
+#include "checkpoint/items/item_recognition.h"
 #include "checkpoint/neighbours.h"
 #include "checkpoint/ranks/file_alone.h"
 #include "checkpoint/ranks/rank_parts.h"

@@ -196,7 +196,7 @@ class DTensorReader {
   std::int64_t rank_of(PickleValue mesh, const DTensorMesh& dimensions) const {
     if (const auto rank = tree_.integer(tree_.find(mesh, "_rank"))) {
       const std::vector<std::int64_t> all = numbers(tree_.find(mesh, "_flatten_rank_map"));
-      if (all.empty() || !std::is_sorted(all.begin(), all.end())) refuse_order();
+      if (all.empty() || !std::is_sorted(all.begin(), all.end())) throw order_error();
       return *rank;
     }
     const std::vector<std::int64_t> ranks = numbers(tree_.find(mesh, "_flatten_mesh_list"));
@@ -213,24 +213,9 @@ class DTensorReader {
     return ranks[static_cast<std::size_t>(place)];
   }
 
-  /// PyTorch orders the processes along a dimension by their ranks in some places, and by the mesh
-  /// in others.
-  [[noreturn]] static void refuse_order() {
-    refuse_dtensor(
-        "on a mesh whose ranks do not ascend, so that the order of its parts is not certain",
-        ErrorKind::kUnsupported);
-  }
-
   static void require_ascending(const std::vector<std::int64_t>& ranks, const DTensorMesh& mesh) {
-    std::size_t stride = 1;
-    for (std::size_t d = mesh.sizes.size(); d-- > 0;) {
-      const auto size = static_cast<std::size_t>(mesh.sizes[d]);
-      if (size == 1) continue;
-      for (std::size_t i = 0; i + stride < ranks.size(); ++i) {
-        const bool is_last = i / stride % size == size - 1;
-        if (!is_last && ranks[i] >= ranks[i + stride]) refuse_order();
-      }
-      stride *= size;
+    for (std::size_t d = 0; d < mesh.sizes.size(); ++d) {
+      if (!ascends_along(d, ranks, mesh.sizes)) throw order_error();
     }
   }
 

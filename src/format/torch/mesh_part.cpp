@@ -64,6 +64,26 @@ Error dtensor_error(const std::string& what, ErrorKind kind) {
   return Error(kind, "it is a DTensor, " + what);
 }
 
+bool ascends_along(std::size_t dimension, std::span<const std::int64_t> ranks,
+                   std::span<const std::int64_t> sizes) {
+  std::size_t stride = 1;
+  for (std::size_t d = dimension + 1; d < sizes.size(); ++d) {
+    stride *= static_cast<std::size_t>(sizes[d]);
+  }
+  const auto size = static_cast<std::size_t>(sizes[dimension]);
+  for (std::size_t i = 0; i + stride < ranks.size(); ++i) {
+    const bool is_last = i / stride % size == size - 1;
+    if (!is_last && ranks[i] >= ranks[i + stride]) return false;
+  }
+  return true;
+}
+
+Error order_error() {
+  return dtensor_error(
+      "on a mesh whose ranks do not ascend, so that the order of its parts is not certain",
+      ErrorKind::kUnsupported);
+}
+
 MeshPart part_on_mesh(const Shape& full, std::span<const MeshPlacement> placements,
                       std::span<const std::int64_t> sizes,
                       std::span<const std::int64_t> coordinates) {

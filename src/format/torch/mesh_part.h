@@ -25,6 +25,15 @@ struct MeshPlacement {
   bool operator==(const MeshPlacement&) const = default;
 };
 
+/// Whether the ranks of a mesh ascend along one of its dimensions. PyTorch orders the processes
+/// along a dimension by their ranks in some places (DTensor.full_tensor()), and by the mesh in
+/// others (compute_local_shape_and_global_offset()): elsewhere, the order of parts is not certain.
+/// @param ranks as many as the mesh has places, the last dimension running fastest.
+bool ascends_along(std::size_t dimension, std::span<const std::int64_t> ranks,
+                   std::span<const std::int64_t> sizes);
+/// The error for a mesh of which they do not.
+Error order_error();
+
 struct MeshPart {
   Shape offsets{};
   Shape sizes{};

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/items/item_boxes.h"
 #include "support/errors.h"
 #include "unit/format/pickle_samples.h"
 

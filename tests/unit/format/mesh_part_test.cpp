@@ -57,6 +57,14 @@ TEST(MeshPart, ReplicatesAndOtherDimensionsStayWhole) {
   EXPECT_TRUE(part_on_mesh({}, Placements{kReplicate}, Numbers{2}, Numbers{1}).sizes.empty());
 }
 
+TEST(MeshPart, RanksAscendAlongADimensionOrNot) {
+  EXPECT_TRUE(ascends_along(0, Numbers{1, 3, 5}, Numbers{3}));
+  EXPECT_FALSE(ascends_along(0, Numbers{2, 0, 3, 1}, Numbers{4}));
+  EXPECT_FALSE(ascends_along(0, Numbers{2, 3, 0, 1}, Numbers{2, 2}));
+  EXPECT_TRUE(ascends_along(1, Numbers{2, 3, 0, 1}, Numbers{2, 2}));
+  EXPECT_TRUE(ascends_along(0, Numbers{2, 3, 0, 1}, Numbers{1, 4}));
+}
+
 TEST(MeshPart, RefusesWhatDoesNotFit) {
   const auto part = [](const Placements& placements, const Numbers& sizes) {
     return part_on_mesh({10}, placements, sizes, Numbers(sizes.size(), 0));
