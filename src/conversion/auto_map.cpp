@@ -55,8 +55,7 @@ struct Candidate {
 
 bool takes(const modelmap::Pattern& pattern, const std::string& name) {
   // Which layer it is does not matter.
-  const std::vector<std::int64_t> offsets(pattern.captures().size(), 0);
-  return pattern.match(name, offsets).has_value();
+  return pattern.match(name, pattern.plain_numberings()).has_value();
 }
 
 /// Sets what the rules of a map take that takes all.

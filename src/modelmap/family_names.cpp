@@ -61,8 +61,7 @@ std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
       for (const std::size_t number : same->second) {
         const Entry& entry = entries_[number];
         // Which layer it is does not matter.
-        const std::vector<std::int64_t> offsets(entry.pattern.captures().size(), 0);
-        const auto values = entry.pattern.match(name, offsets);
+        const auto values = entry.pattern.match(name, entry.pattern.plain_numberings());
         if (!values) continue;
         const modelmap::WholeShapes* wholes = entry.tensors->wholes.get();
         found.push_back({entry.family, wholes == nullptr ? nullptr : whole_of(*wholes, *values),

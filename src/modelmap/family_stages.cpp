@@ -14,6 +14,7 @@ namespace reshardfs {
 namespace {
 
 using modelmap::MapPlace;
+using modelmap::Numberings;
 using modelmap::Pattern;
 using modelmap::Scope;
 using modelmap::StagePlace;
@@ -38,10 +39,9 @@ struct FoundNumber {
 /// What a pattern takes at the end of `text`, from the beginning or behind a dot.
 /// @return the value of the capture, and where its digits begin; a number of 0 without one.
 std::optional<FoundNumber> match_end(const Pattern& pattern, std::string_view text,
-                                     const std::vector<std::int64_t>& offsets,
-                                     const std::string& capture) {
+                                     const Numberings& numberings, const std::string& capture) {
   for (std::size_t begin = 0; begin < text.size();) {
-    if (const auto values = pattern.match(text.substr(begin), offsets)) {
+    if (const auto values = pattern.match(text.substr(begin), numberings)) {
       const auto& names = pattern.names();
       const auto slot = std::find(names.begin(), names.end(), capture) - names.begin();
       const std::int64_t number = static_cast<std::size_t>(slot) < names.size()
@@ -67,9 +67,9 @@ std::optional<bool> holds(const modelmap::Conditions& conditions, const Scope& s
   }
 }
 
-std::optional<std::vector<std::int64_t>> known_offsets(const Pattern& pattern, const Scope& scope) {
+std::optional<Numberings> known_numberings(const Pattern& pattern, const Scope& scope) {
   try {
-    return pattern.offsets([&](const std::string& name) { return scope.value(name); });
+    return pattern.numberings([&](const std::string& name) { return scope.value(name); });
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
     return std::nullopt;
@@ -110,9 +110,9 @@ FamilyStages::Family FamilyStages::family_of(const modelmap::ModelMap& map,
   }
   const Scope scope(family.variables);
   for (const modelmap::LayerBlock& block : map.blocks) {
-    auto& offsets = family.offsets.emplace_back();
+    auto& numberings = family.numberings.emplace_back();
     for (const bool is_from : {true, false})
-      offsets[is_from] = known_offsets(block.of(is_from), scope);
+      numberings[is_from] = known_numberings(block.of(is_from), scope);
   }
   return family;
 }
@@ -134,9 +134,9 @@ std::optional<FamilyStages::Stage> FamilyStages::stated_by_blocks(const FamilyNa
     const modelmap::LayerBlock& block = blocks[i];
     const StageStatement& stage = block.stage.of(found.is_from());
     if (stage.place == StagePlace::kUnstated) continue;
-    const auto& offsets = family(found).offsets[i].at(found.is_from());
-    if (!offsets) continue;
-    const auto number = match_end(block.of(found.is_from()), prefix, *offsets, stage.capture);
+    const auto& numberings = family(found).numberings[i].at(found.is_from());
+    if (!numberings) continue;
+    const auto number = match_end(block.of(found.is_from()), prefix, *numberings, stage.capture);
     if (!number) continue;
     Scope scope(family(found).variables);
     if (stage.place == StagePlace::kLayer) scope.bind(stage.capture, number->number);

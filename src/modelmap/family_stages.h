@@ -60,7 +60,7 @@ class FamilyStages {
     modelmap::Variables variables{};
     std::map<std::string, std::int64_t> counts{};  ///< of [counts], by capture
     /// Of each block, by side; nothing: no configuration has a number in its pattern.
-    std::vector<std::map<bool, std::optional<std::vector<std::int64_t>>>> offsets{};
+    std::vector<std::map<bool, std::optional<modelmap::Numberings>>> numberings{};
   };
   static Family family_of(const modelmap::ModelMap& map, const modelmap::ModelConfig& config);
   const Family& family(const FamilyName& found) const { return known_[found.family / 2]; }

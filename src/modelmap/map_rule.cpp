@@ -46,6 +46,8 @@ class CaptureFinder {
       rule_.from_captures.push_back(std::move(slots));
     }
     read_ranges();
+    check_numbers(rule_.to);
+    for (const Pattern& pattern : rule_.from) check_numbers(pattern);
     for (std::size_t i = 0; i < rule_.captures.size(); ++i) check(i);
     check_sets();
   }
@@ -81,6 +83,18 @@ class CaptureFinder {
         fail_in_rule(rule_.place, "'range' has '" + printable(name) + "', which is no capture");
       }
       rule_.captures[number].range = expression;
+    }
+  }
+
+  /// A number in a name follows from one capture, whatever the others are.
+  void check_numbers(const Pattern& pattern) const {
+    for (const Pattern::Capture& capture : pattern.captures()) {
+      for (const std::string& name : capture.mentioned_names()) {
+        if (number_of(name) == rule_.captures.size()) continue;
+        fail_in_rule(rule_.place, "the number of {" + capture.name + "} in '" +
+                                      printable(pattern.text()) + "' depends on '" + name +
+                                      "', which is a capture: variables alone are possible there");
+      }
     }
   }
 
@@ -222,7 +236,7 @@ void check_stages(const RuleText& text) {
   const auto check = [&](const StageStatement& stage, const std::string& name) {
     if (stage.place != StagePlace::kLayer) return;
     try {
-      stage.check_for(Pattern::parse(without_block(name)));
+      stage.check_for(Pattern::parse(without_block(name)), /*is_block=*/false);
     } catch (const Error& error) {
       fail_in_rule(text.place, error.message());
     }
@@ -237,7 +251,7 @@ LayerBlock make_layer_block(const BlockText& text) {
   try {
     for (const bool is_from : {true, false}) {
       const StageStatement& stage = block.stage.of(is_from);
-      stage.check_for(block.of(is_from));
+      stage.check_for(block.of(is_from), /*is_block=*/true);
       if (stage.place != StagePlace::kLayer || block.of(is_from).captures().size() == 1) continue;
       throw Error(ErrorKind::kBadInput, "'stage' is '{" + stage.capture +
                                             "}', but a block of such layers has no other capture");

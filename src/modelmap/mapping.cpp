@@ -103,8 +103,9 @@ void MappingWork::prepare_rule(std::size_t number) {
     if (!work.is_active) return;
     const Scope scope(variables_);
     const auto look_up = [&](const std::string& name) { return scope.value(name); };
-    work.to_offsets = rule.to.offsets(look_up);
-    for (const Pattern& pattern : rule.from) work.from_offsets.push_back(pattern.offsets(look_up));
+    work.to_numberings = rule.to.numberings(look_up);
+    for (const Pattern& pattern : rule.from)
+      work.from_numberings.push_back(pattern.numberings(look_up));
   } catch (const Error& error) {
     problems_.add(ProblemKind::kVariable, rule.place,
                   printable(rule.to.text()) + ": " + error.message());
@@ -143,11 +144,11 @@ void MappingWork::index_patterns() {
     if (!work.is_active || work.is_broken) continue;
     const MapRule& rule = map_.rules[i];
     if (direction_ == Direction::kInverse) {
-      index_.add({&rule.to, work.to_offsets, i, 0});
+      index_.add({&rule.to, work.to_numberings, i, 0});
       continue;
     }
     for (std::size_t k = 0; k < rule.from.size(); ++k) {
-      index_.add({&rule.from[k], work.from_offsets[k], i, k});
+      index_.add({&rule.from[k], work.from_numberings[k], i, k});
     }
   }
 }

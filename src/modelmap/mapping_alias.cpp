@@ -50,8 +50,8 @@ void MappingWork::each_alias_value(const MapAlias& alias, const UseAlias& use) {
     if (!holds) continue;
     std::vector<std::int64_t> of_numbers;
     for (const std::size_t slot : alias.of_slots) of_numbers.push_back(numbers[slot]);
-    const auto name = alias.name.fill(values_of(numbers), alias.name.offsets(look_up));
-    const auto of = alias.of.fill(values_of(of_numbers), alias.of.offsets(look_up));
+    const auto name = alias.name.fill(values_of(numbers), alias.name.numberings(look_up));
+    const auto of = alias.of.fill(values_of(of_numbers), alias.of.numberings(look_up));
     if (name && of) use(alias, *name, *of);
   }
 }

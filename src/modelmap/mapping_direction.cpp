@@ -39,8 +39,8 @@ class SideNames {
   void add(const Pattern& pattern, std::size_t rule, const Scope& scope) {
     try {
       index_.add({&pattern,
-                  pattern.offsets([&](const std::string& name) { return scope.value(name); }), rule,
-                  0});
+                  pattern.numberings([&](const std::string& name) { return scope.value(name); }),
+                  rule, 0});
     } catch (const Error&) {
       // Without its variables it takes no name; whether it needs them will be seen.
     }

@@ -105,7 +105,7 @@ std::string MappingWork::from_name(const Application& application, const RuleSou
   std::vector<CaptureValue> by_slot;
   for (const std::size_t capture : rule.from_captures[pattern]) by_slot.push_back(values[capture]);
   const auto name =
-      rule.from[pattern].fill(by_slot, rules_[application.rule].from_offsets[pattern]);
+      rule.from[pattern].fill(by_slot, rules_[application.rule].from_numberings[pattern]);
   if (name) return *name;
   throw Error(ErrorKind::kBadInput,
               printable(rule.from[pattern].text()) + ": a number in the name would be negative");
@@ -113,7 +113,7 @@ std::string MappingWork::from_name(const Application& application, const RuleSou
 
 std::optional<std::string> MappingWork::to_name(const Application& application) const {
   return map_.rules[application.rule].to.fill(application.values,
-                                              rules_[application.rule].to_offsets);
+                                              rules_[application.rule].to_numberings);
 }
 
 /// What is stated of a state counts more than what is stated of its weight, which the side need not

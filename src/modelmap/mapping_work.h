@@ -97,8 +97,8 @@ struct RuleWork {
   /// Whether it holds is unknown: for the lack of this variable.
   std::optional<UnknownVariable> undecided{};
   std::vector<bool> tells_all{};  ///< by pattern of `from`: whether it has all shared captures
-  std::vector<std::vector<std::int64_t>> from_offsets{};
-  std::vector<std::int64_t> to_offsets{};
+  std::vector<Numberings> from_numberings{};
+  Numberings to_numberings{};
   std::vector<std::size_t> form_captures{};  ///< those that the form depends on
   std::vector<std::string> form_parts{};     ///< `tp`, `from_tp` if it depends on them
   std::map<std::vector<std::int64_t>, RuleFormPtr> forms{};

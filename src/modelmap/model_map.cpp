@@ -218,7 +218,8 @@ void add_names(const std::shared_ptr<const Expression>& expression, std::vector<
 
 void add_names(const Pattern& pattern, std::vector<std::string>& out) {
   for (const Pattern::Capture& capture : pattern.captures()) {
-    if (capture.offset) add_names({*capture.offset}, out);
+    const std::vector<std::string> names = capture.mentioned_names();
+    out.insert(out.end(), names.begin(), names.end());
   }
 }
 

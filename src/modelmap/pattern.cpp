@@ -25,11 +25,10 @@ constexpr std::size_t kMaxDigits = 19;
 /// fits the rest of the pieces depends on these alone, so that no pair of them is tried twice.
 class PatternMatcher {
  public:
-  PatternMatcher(const Pattern& pattern, std::string_view name,
-                 const std::vector<std::int64_t>& offsets)
+  PatternMatcher(const Pattern& pattern, std::string_view name, const Numberings& numberings)
       : pattern_(pattern),
         name_(name),
-        offsets_(offsets),
+        numberings_(numberings),
         values_(pattern.names_.size()),
         known_(pattern.names_.size()),
         independent_(pattern.names_.size() == pattern.captures_.size()) {}
@@ -86,11 +85,8 @@ class PatternMatcher {
     longest = std::min(longest, kMaxDigits);
     for (std::size_t length = longest; length >= shortest; --length) {
       const auto number = parse_number(name_.substr(at, length));
-      std::int64_t value = 0;
-      if (!number || __builtin_sub_overflow(*number, offsets_[capture], &value) || value < 0) {
-        continue;
-      }
-      if (fits_value(piece, at, length, {value, {}})) return true;
+      const auto value = number ? numberings_[capture].value_of(*number) : std::nullopt;
+      if (value && fits_value(piece, at, length, {*value, {}})) return true;
     }
     return false;
   }
@@ -112,7 +108,7 @@ class PatternMatcher {
 
   const Pattern& pattern_;
   std::string_view name_;
-  const std::vector<std::int64_t>& offsets_;
+  const Numberings& numberings_;
   std::vector<CaptureValue> values_;
   std::vector<bool> known_;
   bool independent_;
@@ -121,23 +117,53 @@ class PatternMatcher {
   std::set<std::pair<std::size_t, std::size_t>> failed_{};
 };
 
-std::vector<std::int64_t> Pattern::offsets(const NameLookup& lookup) const {
-  std::vector<std::int64_t> offsets;
-  for (const Capture& capture : captures_) {
-    offsets.push_back(capture.offset ? mul_or_throw(capture.sign, capture.offset->evaluate(lookup),
-                                                    "the number of a capture")
-                                     : 0);
-  }
-  return offsets;
+std::optional<std::int64_t> Numbering::number_of(std::int64_t value) const {
+  std::int64_t number = 0;
+  const bool overflows = __builtin_mul_overflow(factor, value, &number) ||
+                         __builtin_add_overflow(number, offset, &number);
+  return overflows || number < 0 ? std::nullopt : std::optional(number);
 }
 
-std::optional<std::vector<CaptureValue>> Pattern::match(
-    std::string_view name, const std::vector<std::int64_t>& offsets) const {
-  return PatternMatcher(*this, name, offsets).match();
+std::optional<std::int64_t> Numbering::value_of(std::int64_t number) const {
+  std::int64_t rest = 0;
+  if (__builtin_sub_overflow(number, offset, &rest) || rest < 0) return std::nullopt;
+  return rest % factor == 0 ? std::optional(rest / factor) : std::nullopt;
+}
+
+std::vector<std::string> Pattern::Capture::mentioned_names() const {
+  std::vector<std::string> names;
+  for (const auto* expression : {&factor, &offset}) {
+    if (!*expression) continue;
+    names.insert(names.end(), (*expression)->names().begin(), (*expression)->names().end());
+  }
+  return names;
+}
+
+Numberings Pattern::numberings(const NameLookup& lookup) const {
+  Numberings numberings = plain_numberings();
+  for (std::size_t i = 0; i < captures_.size(); ++i) {
+    const Capture& capture = captures_[i];
+    if (capture.factor) numberings[i].factor = capture.factor->evaluate(lookup);
+    if (numberings[i].factor < 1) {
+      throw Error(ErrorKind::kBadInput,
+                  "'" + printable(text_) + "': the factor '" + printable(capture.factor->text()) +
+                      "' of {" + capture.name + "} is " + std::to_string(numberings[i].factor) +
+                      ", and must be at least 1");
+    }
+    if (!capture.offset) continue;
+    numberings[i].offset =
+        mul_or_throw(capture.sign, capture.offset->evaluate(lookup), "the number of a capture");
+  }
+  return numberings;
+}
+
+std::optional<std::vector<CaptureValue>> Pattern::match(std::string_view name,
+                                                        const Numberings& numberings) const {
+  return PatternMatcher(*this, name, numberings).match();
 }
 
 std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values,
-                                         const std::vector<std::int64_t>& offsets) const {
+                                         const Numberings& numberings) const {
   std::string name;
   for (const Piece& piece : pieces_) {
     if (!piece.capture) {
@@ -149,12 +175,9 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
       name += values[capture.slot].word;
       continue;
     }
-    std::int64_t number = 0;
-    if (__builtin_add_overflow(values[capture.slot].number, offsets[*piece.capture], &number) ||
-        number < 0) {
-      return std::nullopt;
-    }
-    name += std::to_string(number);
+    const auto number = numberings[*piece.capture].number_of(values[capture.slot].number);
+    if (!number) return std::nullopt;
+    name += std::to_string(*number);
   }
   return name;
 }

@@ -18,6 +18,20 @@ namespace reshardfs::modelmap {
 inline constexpr std::size_t kMaxCaptures = 16;  ///< in one pattern
 inline constexpr std::size_t kMaxPatternBytes = 4096;
 
+/// How the number in a name follows from the value of a capture that is a number.
+struct Numbering {
+  std::int64_t factor = 1;  ///< at least 1
+  std::int64_t offset = 0;
+
+  /// The number for a value; nothing if it would be negative, or exceeds 64 bits.
+  std::optional<std::int64_t> number_of(std::int64_t value) const;
+  /// The value for a number, none of which is negative; nothing if no value has the number.
+  std::optional<std::int64_t> value_of(std::int64_t number) const;
+};
+
+/// Of all captures of a pattern. Those of words have one that means nothing.
+using Numberings = std::vector<Numbering>;
+
 /// What a capture takes: a number, or a word of a regular expression.
 struct CaptureValue {
   std::int64_t number = 0;
@@ -34,13 +48,20 @@ class Pattern {
   struct Capture {
     std::string name{};
     bool is_word = false;
-    /// {i+EXPR}: what is taken away from the number in the name; {i-EXPR}: added (`sign` is -1).
+    /// {FACTOR*i+EXPR}: the number in the name is that many times i, and EXPR more; {i-EXPR}: less
+    /// (`sign` is -1).
+    std::optional<Expression> factor{};
     std::optional<Expression> offset{};
     std::int64_t sign = 1;
     std::size_t slot = 0;  ///< captures of the same name have the same
 
     /// Of a word: sets of characters, by alternative.
     std::vector<std::vector<std::bitset<256>>> words{};
+
+    /// Whether it is the number in the name itself, or a word.
+    bool is_plain() const noexcept { return !factor && !offset; }
+    /// The names that its number depends on.
+    std::vector<std::string> mentioned_names() const;
   };
 
   /// @throws Error kBadInput that shows the pattern and says what is wrong with it.
@@ -52,18 +73,21 @@ class Pattern {
   const std::vector<std::string>& names() const noexcept { return names_; }
   bool is_literal() const noexcept { return captures_.empty(); }
 
-  /// What {i+EXPR} takes away, one number for each capture.
-  std::vector<std::int64_t> offsets(const NameLookup& lookup) const;
+  /// One for each capture.
+  /// @throws Error kBadInput for a factor below 1; what `lookup` and Expression::evaluate() throw.
+  Numberings numberings(const NameLookup& lookup) const;
+  /// With the numbers in names as the values, whatever the captures make of them.
+  Numberings plain_numberings() const { return Numberings(captures_.size()); }
 
-  /// @param offsets as offsets() returned them.
+  /// @param numberings as numberings() returned them.
   /// @return the values by slot, or nothing if the name is another one. Of several ways to read it,
   ///         the one that gives earlier captures more digits, or the earlier alternative.
   std::optional<std::vector<CaptureValue>> match(std::string_view name,
-                                                 const std::vector<std::int64_t>& offsets) const;
+                                                 const Numberings& numberings) const;
 
-  /// The name for values by slot; nothing if a number in it would be negative.
+  /// The name for values by slot; nothing if one has no number.
   std::optional<std::string> fill(const std::vector<CaptureValue>& values,
-                                  const std::vector<std::int64_t>& offsets) const;
+                                  const Numberings& numberings) const;
 
   /// Names as they look with '#' for all digits that stand together: each name that the pattern
   /// takes has the shape() of one of these. Empty if there are too many.

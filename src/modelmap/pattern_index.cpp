@@ -54,7 +54,7 @@ std::vector<PatternIndex::Match> PatternIndex::matches(std::string_view name) co
   std::vector<Match> matches;
   for (const std::size_t candidate : candidates_for(name)) {
     const Entry& entry = entries_[candidate];
-    std::optional<std::vector<CaptureValue>> values = entry.pattern->match(name, entry.offsets);
+    std::optional<std::vector<CaptureValue>> values = entry.pattern->match(name, entry.numberings);
     if (values) matches.push_back({&entry, *std::move(values)});
   }
   return matches;
@@ -64,7 +64,7 @@ bool PatternIndex::takes(std::string_view name) const {
   const std::vector<std::size_t> candidates = candidates_for(name);
   return std::any_of(candidates.begin(), candidates.end(), [&](std::size_t candidate) {
     const Entry& entry = entries_[candidate];
-    return entry.pattern->match(name, entry.offsets).has_value();
+    return entry.pattern->match(name, entry.numberings).has_value();
   });
 }
 

@@ -19,7 +19,7 @@ class PatternIndex {
  public:
   struct Entry {
     const Pattern* pattern = nullptr;
-    std::vector<std::int64_t> offsets{};  ///< as Pattern::offsets()
+    Numberings numberings{};  ///< as Pattern::numberings()
     std::size_t rule = 0;
     std::size_t source = 0;  ///< the number of the pattern in `from`; 0 for `to`
   };

@@ -40,6 +40,7 @@ class PatternParser {
       at = end + 1;
     }
     find_ends_of_numbers();
+    check_numbers();
     return std::move(out_);
   }
 
@@ -52,17 +53,20 @@ class PatternParser {
     if (out_.captures_.size() == kMaxCaptures) {
       fail("it has more than " + std::to_string(kMaxCaptures) + " captures");
     }
-    const std::size_t end = std::min(inside.find_first_of(":+-"), inside.size());
     Pattern::Capture capture;
-    capture.name = inside.substr(0, end);
-    if (!is_expression_name(capture.name)) fail("'{" + printable(inside) + "}' has no name");
-    if (end < inside.size() && inside[end] == ':') {
+    const std::size_t colon = inside.find(':');
+    if (colon != std::string::npos) {
+      capture.name = inside.substr(0, colon);
       capture.is_word = true;
-      capture.words = words_of(inside.substr(end + 1));
-    } else if (end < inside.size()) {
-      capture.sign = inside[end] == '+' ? 1 : -1;
-      capture.offset = Expression::parse(inside.substr(end + 1));
+    } else {
+      read_number(inside, capture);
     }
+    if (!is_expression_name(capture.name)) {
+      fail("'{" + printable(inside) + "}' has no name" +
+           (capture.factor ? " behind '*'; the capture stands last in a product, as in {2*layer}"
+                           : ""));
+    }
+    if (capture.is_word) capture.words = words_of(inside.substr(colon + 1));
     const auto known = std::find(out_.names_.begin(), out_.names_.end(), capture.name);
     capture.slot = static_cast<std::size_t>(known - out_.names_.begin());
     if (known == out_.names_.end()) {
@@ -72,6 +76,38 @@ class PatternParser {
     }
     out_.pieces_.push_back({{}, out_.captures_.size(), false});
     out_.captures_.push_back(std::move(capture));
+  }
+
+  /// "i", "i+EXPR", "EXPR*i", "EXPR*i-EXPR".
+  static void read_number(const std::string& inside, Pattern::Capture& capture) {
+    std::size_t depth = 0;
+    std::size_t star = std::string::npos;
+    std::size_t end = 0;
+    for (; end < inside.size(); ++end) {
+      const char c = inside[end];
+      if (c == '(') ++depth;
+      if (c == ')' && depth > 0) --depth;
+      if (depth > 0) continue;
+      if (c == '+' || c == '-') break;
+      if (c == '*') star = end;
+    }
+    const std::size_t name = star == std::string::npos ? 0 : star + 1;
+    capture.name = inside.substr(name, end - name);
+    if (star != std::string::npos) capture.factor = Expression::parse(inside.substr(0, star));
+    if (end == inside.size()) return;
+    capture.sign = inside[end] == '+' ? 1 : -1;
+    capture.offset = Expression::parse(inside.substr(end + 1));
+  }
+
+  /// A number is to follow from the value of one capture.
+  void check_numbers() const {
+    for (const Pattern::Capture& capture : out_.captures_) {
+      for (const std::string& name : capture.mentioned_names()) {
+        if (std::find(out_.names_.begin(), out_.names_.end(), name) == out_.names_.end()) continue;
+        fail("the number of {" + capture.name + "} depends on '" + name +
+             "', which is a capture: variables alone are possible there");
+      }
+    }
   }
 
   void check_repeated(const Pattern::Capture& capture) const {

@@ -35,11 +35,11 @@ StageStatement StageStatement::parse(const std::string& text) {
               "'stage' is '" + printable(text) + "', expected " + std::string(kStageForm));
 }
 
-void StageStatement::check_for(const Pattern& pattern) const {
+void StageStatement::check_for(const Pattern& pattern, bool is_block) const {
   if (place != StagePlace::kLayer) return;
   const auto& captures = pattern.captures();
   if (!captures.empty() && captures.front().name == capture && !captures.front().is_word &&
-      !captures.front().offset) {
+      (is_block || captures.front().is_plain())) {
     return;
   }
   throw Error(ErrorKind::kBadInput, "'stage' is '{" + capture + "}', which is not the first " +

@@ -26,8 +26,10 @@ struct StageStatement {
   /// "first", "last", "every", "unknown" or "{capture}".
   /// @throws Error kBadInput that shows the text.
   static StageStatement parse(const std::string& text);
-  /// @throws Error kBadInput unless the capture is the first of the pattern, and a number.
-  void check_for(const Pattern& pattern) const;
+  /// @throws Error kBadInput unless the capture is the first of the pattern, and a number: outside
+  /// of
+  ///         a block's pattern, the number in the name.
+  void check_for(const Pattern& pattern, bool is_block) const;
 };
 
 /// By side.

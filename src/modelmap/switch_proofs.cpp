@@ -47,9 +47,9 @@ void add_patterns(PatternIndex& index, const SourceNames& names, const Variables
   const auto look_up = [&](const std::string& name) { return scope.value(name); };
   const MapRule& rule = names.map.rules[number];
   try {
-    if (!names.is_forward) return index.add({&rule.to, rule.to.offsets(look_up), number, 0});
+    if (!names.is_forward) return index.add({&rule.to, rule.to.numberings(look_up), number, 0});
     for (std::size_t k = 0; k < rule.from.size(); ++k) {
-      index.add({&rule.from[k], rule.from[k].offsets(look_up), number, k});
+      index.add({&rule.from[k], rule.from[k].numberings(look_up), number, k});
     }
   } catch (const Error&) {
     // Without its variables it takes no name.
@@ -109,8 +109,9 @@ SwitchProofs::Reading SwitchProofs::read(const std::string& name, std::int64_t v
       continue;
     }
     try {
-      aliases.add({&alias.name,
-                   alias.name.offsets([&](const std::string& used) { return scope.value(used); }),
+      aliases.add({&alias.name, alias.name.numberings([&](const std::string& used) {
+                     return scope.value(used);
+                   }),
                    0, 0});
     } catch (const Error&) {
       // Without its variables it takes no name.
@@ -153,7 +154,7 @@ const std::vector<bool>& SwitchProofs::taken_always() const {
   const auto is_free = [](const Pattern& pattern) {
     const auto& captures = pattern.captures();
     return std::none_of(captures.begin(), captures.end(),
-                        [](const auto& capture) { return capture.offset.has_value(); });
+                        [](const auto& capture) { return !capture.is_plain(); });
   };
   PatternIndex rules;
   for (std::size_t i = 0; i < names_.map.rules.size(); ++i) {

@@ -76,7 +76,7 @@ class RenameRule {
         given_(std::move(given)),
         from_side_(from, to.value_or("")),
         from_(parse(from_side_.text)),
-        from_offsets_(offsets(from_)),
+        from_numberings_(numberings(from_)),
         has_new_name_(to.has_value()) {
     if (!to) return;
     Side side(*to, from);
@@ -88,7 +88,7 @@ class RenameRule {
       replace_all(side.text, "{" + capture.name + "}", words_text(from_side_.text, capture.name));
     }
     to_ = parse(side.text);
-    to_offsets_ = offsets(to_);
+    to_numberings_ = numberings(to_);
     if (!to_) return;
     for (const std::string& name : to_->names()) {
       const std::vector<std::string> known = from_ ? from_->names() : std::vector<std::string>();
@@ -111,7 +111,7 @@ class RenameRule {
     if (!to_) return std::string(found->before).append(found->behind);
     std::vector<CaptureValue> values;
     for (const std::size_t slot : slots_) values.push_back(found->values[slot]);
-    const auto made = to_->fill(values, to_offsets_);
+    const auto made = to_->fill(values, to_numberings_);
     if (!made) return std::nullopt;
     return std::string(found->before).append(*made).append(found->behind);
   }
@@ -137,10 +137,11 @@ class RenameRule {
     return pattern ? pattern->captures() : std::vector<Pattern::Capture>();
   }
 
-  std::vector<std::int64_t> offsets(const std::optional<Pattern>& pattern) const {
+  modelmap::Numberings numberings(const std::optional<Pattern>& pattern) const {
     if (!pattern) return {};
     try {
-      return pattern->offsets([](const std::string& name) -> std::int64_t { no_variable(name); });
+      return pattern->numberings(
+          [](const std::string& name) -> std::int64_t { no_variable(name); });
     } catch (const Error& error) {
       refuse(option_, given_, error.message());
     }
@@ -158,7 +159,7 @@ class RenameRule {
       if (!rest.starts_with(from_->literal_start())) continue;
       const std::size_t shortest = from_side_.any_behind ? 0 : rest.size();
       for (std::size_t length = rest.size() + 1; length-- > shortest;) {
-        auto values = from_->match(rest.substr(0, length), from_offsets_);
+        auto values = from_->match(rest.substr(0, length), from_numberings_);
         if (!values) continue;
         return Split{name.substr(0, begin), rest.substr(length), std::move(*values)};
       }
@@ -170,10 +171,10 @@ class RenameRule {
   std::string given_;
   Side from_side_;
   std::optional<Pattern> from_;
-  std::vector<std::int64_t> from_offsets_;
+  modelmap::Numberings from_numberings_;
   bool has_new_name_;
   std::optional<Pattern> to_{};
-  std::vector<std::int64_t> to_offsets_{};
+  modelmap::Numberings to_numberings_{};
   std::vector<std::size_t> slots_{};  ///< in the old name, of the captures of the new one
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,7 @@ std::int64_t three(const std::string&) {
 /// "a=1 p=weight": what the captures take; "no" for another name.
 std::string match(const std::string& text, const std::string& name) {
   const Pattern pattern = Pattern::parse(text);
-  const auto values = pattern.match(name, pattern.offsets(three));
+  const auto values = pattern.match(name, pattern.numberings(three));
   if (!values) return "no";
   std::string out;
   for (std::size_t i = 0; i < values->size(); ++i) {
@@ -30,7 +32,7 @@ std::string match(const std::string& text, const std::string& name) {
     out += (*values)[i].word.empty() ? std::to_string((*values)[i].number) : (*values)[i].word;
   }
   // What a pattern takes, it gives back.
-  EXPECT_EQ(pattern.fill(*values, pattern.offsets(three)), name);
+  EXPECT_EQ(pattern.fill(*values, pattern.numberings(three)), name);
   return out;
 }
 
@@ -61,7 +63,59 @@ TEST(Pattern, TakesOffsetsAwayFromNumbers) {
   EXPECT_EQ(match("l.{i-layers}.w", "l.2.w"), "i=5");
   EXPECT_EQ(match("l.{i+2*layers+1}.w", "l.9.w"), "i=2");
   const Pattern pattern = Pattern::parse("l.{i-1}");
-  EXPECT_EQ(pattern.fill({{0, ""}}, pattern.offsets(three)), std::nullopt);
+  EXPECT_EQ(pattern.fill({{0, ""}}, pattern.numberings(three)), std::nullopt);
+}
+
+TEST(Pattern, TakesMultiplesOfNumbers) {
+  EXPECT_EQ(match("l.{2*i}.w", "l.6.w"), "i=3");
+  EXPECT_EQ(match("l.{2*i}.w", "l.0.w"), "i=0");
+  EXPECT_EQ(match("l.{2*i}.w", "l.7.w"), "no");
+  EXPECT_EQ(match("l.{2*i+1}.w", "l.7.w"), "i=3");
+  EXPECT_EQ(match("l.{2*i+1}.w", "l.0.w"), "no");
+  EXPECT_EQ(match("l.{2*i+1}.w", "l.6.w"), "no");
+  EXPECT_EQ(match("l.{2*i-1}.w", "l.5.w"), "i=3");
+  EXPECT_EQ(match("l.{2*i-4}.w", "l.0.w"), "i=2");
+  EXPECT_EQ(match("l.{layers*i+layers-1}.w", "l.8.w"), "i=2");
+  EXPECT_EQ(match("l.{2*(layers+1)*i}.w", "l.16.w"), "i=2");
+  EXPECT_EQ(match("l.{ 2*i+1}.w", "l.3.w"), "i=1");
+  EXPECT_EQ(match("{2*i}.{2*i+1}", "4.5"), "i=2");
+  EXPECT_EQ(match("{2*i}.{2*i+1}", "4.7"), "no");
+  EXPECT_EQ(match("{4*i}", "9223372036854775804"), "i=2305843009213693951");
+  const Pattern pattern = Pattern::parse("l.{2*i-4}");
+  EXPECT_EQ(pattern.fill({{1, ""}}, pattern.numberings(three)), std::nullopt);
+  EXPECT_EQ(pattern.fill({{std::int64_t{1} << 62, ""}}, pattern.numberings(three)), std::nullopt);
+}
+
+/// What a plain loop over all values finds.
+TEST(Pattern, TakesOfRandomNumbersWhatALoopDoes) {
+  std::mt19937_64 random(20);
+  for (int round = 0; round < 2000; ++round) {
+    const auto factor = static_cast<std::int64_t>(1 + random() % 6);
+    const auto offset = static_cast<std::int64_t>(random() % 15) - 7;
+    const auto number = static_cast<std::int64_t>(random() % 60);
+    std::string expected = "no";
+    for (std::int64_t i = 0; i < 80; ++i) {
+      if (factor * i + offset == number) expected = "i=" + std::to_string(i);
+    }
+    const std::string text = "a.{" + std::to_string(factor) + "*i" + (offset < 0 ? "" : "+") +
+                             std::to_string(offset) + "}.b";
+    EXPECT_EQ(match(text, "a." + std::to_string(number) + ".b"), expected) << text;
+  }
+}
+
+TEST(Pattern, RefusesNumbersThatNoCaptureGives) {
+  const auto refusal = [](const std::string& text) {
+    return refusal_of([&] { Pattern::parse(text); });
+  };
+  EXPECT_THAT(refusal("l.{2*}"), HasSubstr("'{2*}' has no name behind '*'"));
+  EXPECT_THAT(refusal("l.{layer*2}"), HasSubstr("the capture stands last in a product"));
+  EXPECT_THAT(refusal("l.{*layer}"), HasSubstr("a number or a name is expected"));
+  EXPECT_THAT(refusal("l.{2*layer+}"), HasSubstr("a number or a name is expected"));
+  EXPECT_THAT(refusal("l.{layer+layer}"), HasSubstr("depends on 'layer', which is a capture"));
+  EXPECT_THAT(refusal("l.{i}.{i*j}"), HasSubstr("depends on 'i', which is a capture"));
+  const Pattern pattern = Pattern::parse("l.{(layers-3)*i}");
+  EXPECT_THAT(refusal_of([&] { pattern.numberings(three); }),
+              HasSubstr("the factor '(layers-3)' of {i} is 0, and must be at least 1"));
 }
 
 TEST(Pattern, TakesWords) {
@@ -118,7 +172,7 @@ TEST(Pattern, ReadsHostileNamesInLittleTime) {
   const Pattern twice = Pattern::parse(repeated + "." + repeated);
   EXPECT_THAT(refusal_of([&] {
                 (void)twice.match(std::string(60, '1') + "." + std::string(59, '1') + "2",
-                                  twice.offsets(three));
+                                  twice.numberings(three));
               }),
               ::testing::AnyOf("accepted", HasSubstr("too many ways")));
   EXPECT_LT(taken.seconds(), 2);
@@ -132,7 +186,7 @@ TEST(PatternIndex, FindsThePatternsThatTakeAName) {
   for (const std::string& text : texts) patterns.push_back(Pattern::parse(text));
   PatternIndex index;
   for (std::size_t i = 0; i < patterns.size(); ++i) {
-    index.add({&patterns[i], patterns[i].offsets(three), i, 0});
+    index.add({&patterns[i], patterns[i].numberings(three), i, 0});
   }
   const auto takers = [&](const std::string& name) {
     std::vector<std::size_t> rules;
