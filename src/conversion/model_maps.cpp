@@ -105,6 +105,18 @@ std::optional<std::filesystem::path> config_directory(const std::filesystem::pat
   return std::nullopt;
 }
 
+/// As a reader of Megatron's checkpoints has found it among the arguments.
+std::optional<modelmap::StatedPattern> pattern_of_arguments(const CheckpointSet& set) {
+  for (const SavedValue& value : set.beside().values) {
+    const bool is_pattern = value.name == std::string("args.") + modelmap::kLayerPattern ||
+                            value.name == std::string("args.") + modelmap::kOldLayerPattern;
+    const std::string& text = value.what;
+    if (!is_pattern || text.size() < 3 || text.front() != '\'') continue;
+    return modelmap::StatedPattern{text.substr(1, text.size() - 2), value.name};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
@@ -263,21 +275,29 @@ void ModelMaps::read_variables(const std::vector<std::string>& texts) {
   const bool asks_for_release = std::any_of(
       maps_.begin(), maps_.end(), [](const ModelMap& map) { return map.asks_for_release(); });
   const std::string release = std::string(modelmap::kReleaseVariable) + "=";
+  const std::string pattern = std::string(modelmap::kLayerPattern) + "=";
   for (const std::string& text : texts) {
     if (asks_for_release && text.starts_with(release)) {
       release_ = modelmap::parse_release(text);
       continue;
     }
+    if (text.starts_with(pattern)) {
+      pattern_ = {text.substr(pattern.size()), "--map-var " + text};
+      continue;
+    }
     const auto [name, value] = modelmap::parse_map_variable(text);
     variables_.insert_or_assign(name, value);
   }
-  for (const auto& [name, value] : variables_) {
-    const bool is_used = std::any_of(maps_.begin(), maps_.end(), [&name = name](const auto& map) {
-      return map.mentioned_names().contains(name);
-    });
-    if (is_used) continue;
-    throw Error(ErrorKind::kUsage, "--map-var " + printable(name) + ": no rule uses it");
-  }
+  if (pattern_) require_used(modelmap::kLayerPattern);
+  for (const auto& [name, value] : variables_) require_used(name);
+}
+
+void ModelMaps::require_used(const std::string& name) const {
+  const bool is_used = std::any_of(maps_.begin(), maps_.end(), [&](const ModelMap& map) {
+    return map.mentioned_names().contains(name);
+  });
+  if (is_used) return;
+  throw Error(ErrorKind::kUsage, "--map-var " + printable(name) + ": no rule uses it");
 }
 
 modelmap::MapOptions ModelMaps::options_of(std::size_t number) const {
@@ -285,6 +305,7 @@ modelmap::MapOptions ModelMaps::options_of(std::size_t number) const {
   options.config = config_;
   options.training = training_;
   options.release = release_;
+  options.pattern = pattern_;
   const std::set<std::string> mentioned = maps_[number].mentioned_names();
   for (const auto& [name, value] : variables_) {
     if (mentioned.contains(name)) options.variables.emplace(name, value);
@@ -297,6 +318,8 @@ modelmap::MapOptions ModelMaps::map_options(std::size_t number,
                                             const std::vector<modelmap::SourceTensor>& tensors,
                                             const Destination& destination) const {
   modelmap::MapOptions options = options_of(number);
+  // A map after the first one gets names that no training argument is about.
+  if (!options.pattern && number == 0) options.pattern = pattern_of_arguments(source->checkpoint());
   switch (directions_[number]) {
     case MapDirection::kForward:
       options.direction = Direction::kForward;

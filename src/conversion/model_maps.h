@@ -125,6 +125,8 @@ class ModelMaps {
   void find_training(const std::filesystem::path& source, const std::set<std::string>& keys,
                      const SourceTreePtr& listed);
   void read_variables(const std::vector<std::string>& texts);
+  /// @throws Error kUsage if no map has the variable.
+  void require_used(const std::string& name) const;
   /// @return whether the target is whole, for one rank.
   bool set_target_parts(modelmap::MapOptions& map, std::size_t number,
                         const std::vector<modelmap::SourceTensor>& tensors,
@@ -145,6 +147,7 @@ class ModelMaps {
   std::vector<MapDirection> directions_;  ///< of each map
   std::map<std::string, std::int64_t> variables_;
   std::optional<modelmap::Release> release_;
+  std::optional<modelmap::StatedPattern> pattern_;
   modelmap::ModelConfig config_;
   modelmap::TrainingConfig training_;
   std::filesystem::path config_file_;

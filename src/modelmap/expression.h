@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Expressions of model maps: integers, names, + - * / %, brackets, and for conditions comparisons,
-/// `and`, `or`, `not`.
+/// Expressions of model maps: integers, names, + - * / %, brackets, `list[INDEX]`, `count("*-")`,
+/// and for conditions comparisons, `and`, `or`, `not`, `symbol(NUMBER) == "M"`, `list[INDEX] ==
+/// "text"`.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "modelmap/layer_pattern.h"
 
 namespace reshardfs::modelmap {
 
@@ -22,8 +27,24 @@ enum class ExpressionKind : std::uint8_t {
   kCondition,  ///< comparisons, `and`, `or` and `not` too; true is 1
 };
 
-/// The value of a name. Throws if it has none.
-using NameLookup = std::function<std::int64_t(const std::string& name)>;
+/// What an expression asks for. Each function throws if it has no answer.
+struct NameLookup {
+  using Value = std::function<std::int64_t(const std::string& name)>;
+
+  /// Of names alone.
+  template <typename Find>
+  requires std::is_invocable_r_v<std::int64_t, Find, const std::string&> NameLookup(Find find)
+      : value(std::move(find)) {}  // NOLINT(google-explicit-constructor)
+
+  Value value;
+  /// An element of a list; with a text, whether it is that one (0 or 1).
+  std::function<std::int64_t(const std::string& list, std::int64_t index, const std::string* text)>
+      element{};
+  std::function<const LayerPattern&()> pattern{};
+
+  /// The numbers of layers with one of these symbols.
+  std::vector<std::int64_t> positions(const std::string& symbols) const;
+};
 
 /// Whether a text can be a name in an expression: a word that means nothing else there.
 bool is_expression_name(std::string_view text);
@@ -68,9 +89,18 @@ class Expression {
     kLessEqual,
     kGreater,
     kGreaterEqual,
-    kAnd,   ///< a 0 goes to `value`; anything else vanishes
-    kOr,    ///< 0 vanishes; anything else becomes 1 and goes to `value`
-    kTruth  ///< 0 or 1
+    kAnd,       ///< a 0 goes to `value`; anything else vanishes
+    kOr,        ///< 0 vanishes; anything else becomes 1 and goes to `value`
+    kTruth,     ///< 0 or 1
+    kElement,   ///< of a list: `value` is the number of the query
+    kSymbolIs,  ///< of a layer: the same
+    kCount,     ///< of layers: the same
+  };
+  /// What is asked of a list, or of the pattern of layers.
+  struct Query {
+    std::string list{};
+    std::string text{};
+    bool has_text = false;
   };
   struct Step {
     Op op = Op::kNumber;
@@ -78,12 +108,15 @@ class Expression {
   };
 
   std::int64_t run(std::size_t steps, const NameLookup& lookup) const;
+  std::int64_t answer(Op op, const Query& query, std::int64_t operand,
+                      const NameLookup& lookup) const;
   std::int64_t binary(Op op, std::int64_t a, std::int64_t b) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   std::string text_{};
   std::vector<std::string> names_{};
   std::vector<Step> steps_{};  ///< operands before operators
+  std::vector<Query> queries_{};
 };
 
 }  // namespace reshardfs::modelmap

@@ -76,6 +76,9 @@ class FamilyCheck {
   std::set<Site> word_sites(std::size_t number) const;
   void add_required_words(std::size_t number, std::set<Site>& words) const;
   bool is_optional(std::size_t number, const std::string& word) const;
+  bool takes_any_text(std::size_t number) const;
+  /// Whether its tensor is there. Of a rule that takes any text: one of them with these numbers.
+  bool has_site(std::size_t number, const Site& site) const;
   /// Whether the map states what there is of everything that the rule numbers.
   bool is_declared(std::size_t number) const;
 

@@ -14,7 +14,10 @@ std::string origin_of(const Expression& expression, const Variables& variables) 
   const bool is_given = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return variables.given.contains(name);
   });
-  const std::string from = names.empty() ? "the map" : is_given ? "--map-var" : "config.json";
+  const std::string from = names.contains(kLayerPattern) ? "the hybrid layer pattern"
+                           : names.empty()               ? "the map"
+                           : is_given                    ? "--map-var"
+                                                         : "config.json";
   return "'" + expression.text() + "' of " + from;
 }
 

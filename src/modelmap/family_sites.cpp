@@ -118,6 +118,12 @@ std::vector<CaptureValue> FamilyCheck::numbers_of(std::size_t number,
 
 std::set<FamilyCheck::Site> FamilyCheck::word_sites(std::size_t number) const {
   std::set<Site> words;
+  // Layers may have different texts: one stands for all.
+  if (takes_any_text(number) && !rules_[number].sites.empty()) {
+    Site site = *rules_[number].sites.begin();
+    for (CaptureValue& value : site) value.number = 0;
+    return {std::move(site)};
+  }
   for (Site site : rules_[number].sites) {
     for (CaptureValue& value : site) value.number = 0;
     words.insert(std::move(site));
@@ -146,6 +152,22 @@ void FamilyCheck::add_required_words(std::size_t number, std::set<Site>& words) 
     if (all.size() > kMostSites) return;
   }
   words.insert(all.begin(), all.end());
+}
+
+bool FamilyCheck::takes_any_text(std::size_t number) const {
+  const auto& captures = rule(number).to.captures();
+  return std::any_of(captures.begin(), captures.end(),
+                     [](const Pattern::Capture& capture) { return capture.is_any_text; });
+}
+
+bool FamilyCheck::has_site(std::size_t number, const Site& site) const {
+  const std::set<Site>& sites = rules_[number].sites;
+  if (!takes_any_text(number)) return sites.contains(site);
+  const auto has_numbers = [&](const Site& other) {
+    return std::equal(site.begin(), site.end(), other.begin(),
+                      [](const auto& a, const auto& b) { return a.number == b.number; });
+  };
+  return std::any_of(sites.begin(), sites.end(), has_numbers);
 }
 
 bool FamilyCheck::is_optional(std::size_t number, const std::string& word) const {

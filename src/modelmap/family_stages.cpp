@@ -67,9 +67,14 @@ std::optional<bool> holds(const modelmap::Conditions& conditions, const Scope& s
   }
 }
 
+/// With {nth(...)}, the number in the name counts: pipelines cut the layers of the pattern.
 std::optional<Numberings> known_numberings(const Pattern& pattern, const Scope& scope) {
+  const auto& captures = pattern.captures();
+  const bool has_symbols = std::any_of(captures.begin(), captures.end(),
+                                       [](const auto& one) { return !one.symbols.empty(); });
+  if (has_symbols) return pattern.plain_numberings();
   try {
-    return pattern.numberings([&](const std::string& name) { return scope.value(name); });
+    return pattern.numberings(scope.lookup());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
     return std::nullopt;

@@ -139,9 +139,17 @@ class MapReader {
 
   void read_block(const toml::table& source) {
     const TomlTable table(source, "[[block]]",
-                          {"from", "to", "when", "range", "optional", "stage"});
+                          {"name", "from", "to", "stack", "when", "range", "optional", "stage"});
     BlockText block;
     block.place = place_of(table);
+    if (table.find("name") != nullptr) {
+      block.name = read_map_text_at(table, "name");
+      if (!is_expression_name(block.name)) {
+        fail_at_line(table.line_of_key("name"),
+                     in_quotes(block.name) + " is no name that a block can have");
+      }
+    }
+    if (table.find("stack") != nullptr) block.stack = read_map_text_at(table, "stack");
     block.from = read_map_text_at(table, "from");
     block.to = read_map_text_at(table, "to");
     block.when = read_when(table);

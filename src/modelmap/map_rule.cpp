@@ -27,7 +27,7 @@ std::string with_block(const std::string& text, const std::string* start, const 
   if (!is_in_block(text)) return text;
   if (start == nullptr)
     fail_in_rule(place, "'@' stands for the texts of a [[block]], and there is none");
-  return *start + text.substr(1);
+  return *start + without_block(text);
 }
 
 /// Finds what the captures of a rule are.
@@ -191,6 +191,69 @@ void check_whole_words(const MapRule& rule, const std::shared_ptr<const WholeSha
   }
 }
 
+/// Adds the axis that one side of a block has.
+class BlockStack {
+ public:
+  BlockStack(const RuleText& rule, const BlockText& block, const Range& range)
+      : rule_(rule), block_(block), range_(range) {}
+
+  std::shared_ptr<const RuleBody> body() const {
+    const std::string capture = block_.stack.substr(1, block_.stack.size() - 2);
+    const bool has_form = block_.stack == "{" + capture + "}" && is_expression_name(capture);
+    if (!has_form) {
+      fail_in_rule(block_.place, "'stack' of [[block]] is '" + printable(block_.stack) +
+                                     "', expected a capture, as \"{layer}\"");
+    }
+    const bool in_from = has_capture(block_.from, capture);
+    if (in_from == has_capture(block_.to, capture)) {
+      fail_in_rule(block_.place, "'stack' of [[block]] is '" + block_.stack +
+                                     "', which has to stand in one of 'from' and 'to'");
+    }
+    const auto range = range_.find(capture);
+    if (range == range_.end()) {
+      fail_in_rule(block_.place, "'stack' of [[block]] needs a range for '" + capture + "'");
+    }
+    require_block(!in_from);
+    RuleBody body = *rule_.body;
+    body.stack_range = range->second;
+    body.stacks_sources = !in_from;
+    body.stacks_alone = !body.moves && body.shapes.empty();
+    body.moves = true;
+    if (in_from) {
+      body.ops.push_back(parse_operation("stack 0 " + block_.stack));
+      if (body.to_shape) body.to_shape->insert(body.to_shape->begin(), *range->second);
+      return std::make_shared<const RuleBody>(std::move(body));
+    }
+    for (auto& each : body.each) {
+      each.insert(each.begin(), parse_operation("take 0 " + capture));
+    }
+    for (auto& shape : body.shapes) shape.insert(shape.begin(), *range->second);
+    return std::make_shared<const RuleBody>(std::move(body));
+  }
+
+ private:
+  bool has_capture(const std::string& text, const std::string& capture) const {
+    const Pattern pattern = parse_pattern(text, block_.place);
+    const std::vector<std::string>& names = pattern.names();
+    return std::find(names.begin(), names.end(), capture) != names.end();
+  }
+
+  void require_block(bool stacks_sources) const {
+    const bool all =
+        is_in_block(rule_.to) && std::all_of(rule_.from.begin(), rule_.from.end(), is_in_block);
+    if (!all)
+      fail_in_rule(rule_.place, "a name of the rule is not in its block, which has 'stack'");
+    if (stacks_sources ? rule_.wholes.empty() : rule_.to_whole == nullptr) return;
+    fail_in_rule(rule_.place,
+                 "'whole' and 'to_whole' are not possible for tensors to which 'stack' of the "
+                 "block adds an axis");
+  }
+
+  const RuleText& rule_;
+  const BlockText& block_;
+  const Range& range_;
+};
+
 }  // namespace
 
 MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, std::size_t number) {
@@ -210,6 +273,7 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
     rule.when.insert(rule.when.begin(), block->when.begin(), block->when.end());
     rule.optional = rule.optional || block->optional;
     range.insert(block->range.begin(), block->range.end());
+    if (!block->stack.empty()) rule.body = BlockStack(text, *block, range).body();
   }
   rule.to = parse_pattern(with_block(text.to, block == nullptr ? nullptr : &block->to, text.place),
                           text.place);
@@ -228,8 +292,31 @@ bool is_in_block(const std::string& text) {
   return text[0] == '@';
 }
 
+std::string block_name(const std::string& text) {
+  if (!is_in_block(text)) return {};
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  std::string name = text.substr(1, colon - 1);
+  // "@{p:weight|bias}" and "@attention.{n:q|k}_norm" have none.
+  return colon < text.size() && is_expression_name(name) ? name : std::string();
+}
+
+std::string block_name(const RuleText& rule) {
+  std::vector<std::string> texts = rule.from;
+  texts.push_back(rule.to);
+  std::erase_if(texts, [](const std::string& text) { return !is_in_block(text); });
+  const std::string name = block_name(texts.front());
+  for (const std::string& text : texts) {
+    if (block_name(text) == name) continue;
+    fail_in_rule(rule.place, "a rule is in one block, but this one has '" +
+                                 printable(texts.front()) + "' and '" + printable(text) + "'");
+  }
+  return name;
+}
+
 std::string without_block(const std::string& text) {
-  return is_in_block(text) ? text.substr(1) : text;
+  if (!is_in_block(text)) return text;
+  const std::string name = block_name(text);
+  return text.substr(name.empty() ? 1 : name.size() + 2);
 }
 
 void check_stages(const RuleText& text) {

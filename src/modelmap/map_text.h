@@ -16,6 +16,9 @@ namespace reshardfs::modelmap {
 
 struct BlockText {
   MapPlace place{};
+  std::string name{};  ///< "@name:" stands for its texts; empty: "@" does
+  /// The capture that one side lacks: there, it is the first axis of tensors. Empty: none.
+  std::string stack{};
   std::string from{};
   std::string to{};
   Conditions when{};
@@ -74,7 +77,7 @@ struct MapText {
 /// @throws Error kBadInput with file and line.
 MapText read_map_text(const std::string& file, const std::string& text);
 
-/// Replaces "@" by the texts of a block, and finds what the captures are.
+/// Replaces "@" or "@name:" by the texts of a block, and finds what the captures are.
 /// @throws Error kBadInput with file and line.
 /// @param blocks of the file. @param number of the block, counted from 1; 0: none.
 MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, std::size_t number);
@@ -85,5 +88,10 @@ void check_stages(const RuleText& text);
 /// Whether the text of a block stands in front of a name.
 bool is_in_block(const std::string& text);
 std::string without_block(const std::string& text);
+/// The name in "@name:"; empty for "@".
+std::string block_name(const std::string& text);
+/// The block of a rule whose names are in one, by its name.
+/// @throws Error kBadInput with file and line if they are in several.
+std::string block_name(const RuleText& rule);
 
 }  // namespace reshardfs::modelmap

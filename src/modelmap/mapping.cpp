@@ -47,6 +47,11 @@ MappingWork::MappingWork(const ModelMap& map, const std::vector<SourceTensor>& t
 
 Mapping MappingWork::run() {
   check_options();
+  try {
+    variables_.pattern = pattern_of(map_, options_, tensors_, direction_);
+  } catch (Error& error) {
+    throw error.in_file(map_.file);
+  }
   prove_variables();
   for (std::size_t i = 0; i < rules_.size(); ++i) prepare_rule(i);
   index_patterns();
@@ -102,7 +107,7 @@ void MappingWork::prepare_rule(std::size_t number) {
     prepare_conditions(number);
     if (!work.is_active) return;
     const Scope scope(variables_);
-    const auto look_up = [&](const std::string& name) { return scope.value(name); };
+    const NameLookup look_up = scope.lookup();
     work.to_numberings = rule.to.numberings(look_up);
     for (const Pattern& pattern : rule.from)
       work.from_numberings.push_back(pattern.numberings(look_up));
@@ -373,6 +378,7 @@ Variables variables_of(const ModelMap& map, const MapOptions& options) {
           map.release_proofs,
           options.training,
           options.release,
+          {},
           {},
           {}};
 }

@@ -44,8 +44,10 @@ struct MapOptions {
   ModelConfig config{};
   TrainingConfig training{};
   std::optional<Release> release{};  ///< --map-var release=
-  PartsOf to_parts{};                ///< empty: nothing is known of the `to` side
-  PartsOf from_parts{};              ///< of the `from` side
+  /// Of the layers, as --map-var or the source's training arguments state it.
+  std::optional<StatedPattern> pattern{};
+  PartsOf to_parts{};    ///< empty: nothing is known of the `to` side
+  PartsOf from_parts{};  ///< of the `from` side
   /// Targets of which Mapping::origins is wanted.
   std::set<std::string> explain{};
   /// Source tensors that are dropped, whatever rule would take them; empty: none.

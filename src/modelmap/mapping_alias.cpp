@@ -20,7 +20,7 @@ std::vector<CaptureValue> values_of(const std::vector<std::int64_t>& numbers) {
 /// Calls `use` with the names for all values of the captures.
 void MappingWork::each_alias_value(const MapAlias& alias, const UseAlias& use) {
   const Scope scope(variables_);
-  const auto look_up = [&](const std::string& name) { return scope.value(name); };
+  const NameLookup look_up = scope.lookup();
   std::vector<std::int64_t> ranges;
   std::int64_t count = 1;
   for (std::size_t slot = 0; slot < alias.ranges.size(); ++slot) {

@@ -38,9 +38,7 @@ class SideNames {
  private:
   void add(const Pattern& pattern, std::size_t rule, const Scope& scope) {
     try {
-      index_.add({&pattern,
-                  pattern.numberings([&](const std::string& name) { return scope.value(name); }),
-                  rule, 0});
+      index_.add({&pattern, pattern.numberings(scope.lookup()), rule, 0});
     } catch (const Error&) {
       // Without its variables it takes no name; whether it needs them will be seen.
     }
@@ -78,7 +76,7 @@ std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
 
 std::vector<bool> taken_names(const ModelMap& map, Direction direction,
                               const std::vector<SourceTensor>& tensors, const MapOptions& options) {
-  const Variables variables = variables_of(map, options);
+  const Variables variables = variables_for_names(map, options, tensors, direction);
   const SideNames names(map, direction, variables);
   std::vector<bool> taken;
   for (const SourceTensor& tensor : tensors) taken.push_back(names.takes(tensor.name));
@@ -93,9 +91,12 @@ std::size_t count_taken(const ModelMap& map, Direction direction,
 
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
                          const MapOptions& options) {
-  const Variables variables = variables_of(map, options);
-  const SideNames from(map, Direction::kForward, variables);
-  const SideNames to(map, Direction::kInverse, variables);
+  const Variables forward_variables =
+      variables_for_names(map, options, tensors, Direction::kForward);
+  const Variables inverse_variables =
+      variables_for_names(map, options, tensors, Direction::kInverse);
+  const SideNames from(map, Direction::kForward, forward_variables);
+  const SideNames to(map, Direction::kInverse, inverse_variables);
   const std::string* forward = nullptr;
   const std::string* inverse = nullptr;
   for (const SourceTensor& tensor : tensors) {

@@ -168,7 +168,7 @@ void FamilyCheck::check_rule(std::size_t number) {
   if (!is_declared(number)) return;
   std::map<std::vector<std::string>, std::vector<Site>> missing;  // by words
   for (const Site& site : expected_sites(number)) {
-    if (rules_[number].sites.contains(site) || !needs(number, site)) continue;
+    if (has_site(number, site) || !needs(number, site)) continue;
     std::vector<std::string> words;
     for (const CaptureValue& value : site) words.push_back(value.word);
     missing[words].push_back(site);

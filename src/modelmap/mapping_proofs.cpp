@@ -17,8 +17,9 @@ constexpr int kMaxRounds = 8;
 std::optional<std::int64_t> solve(const Expression& expression, const std::string& unknown,
                                   std::int64_t length, const Scope& scope) {
   const auto at = [&](std::int64_t x) {
-    return expression.evaluate(
-        [&](const std::string& name) { return name == unknown ? x : scope.value(name); });
+    NameLookup lookup = scope.lookup();
+    lookup.value = [&](const std::string& name) { return name == unknown ? x : scope.value(name); };
+    return expression.evaluate(lookup);
   };
   try {
     const std::int64_t zero = at(0);

@@ -117,6 +117,14 @@ struct OrderedTarget {
 /// What is known before the tensors are.
 Variables variables_of(const ModelMap& map, const MapOptions& options);
 
+/// The pattern of layers, if the map uses one.
+/// @throws Error kBadInput, without the file, if it is none, or contradicts the source's names.
+Known<LayerPattern> pattern_of(const ModelMap& map, const MapOptions& options,
+                               const std::vector<SourceTensor>& tensors, Direction direction);
+/// With the pattern that the names tell; without it if anything is wrong with it.
+Variables variables_for_names(const ModelMap& map, const MapOptions& options,
+                              const std::vector<SourceTensor>& tensors, Direction direction);
+
 /// The prefixes of optimizer states on the source's side, and those on the target's.
 std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction direction);
 /// The longest of the prefixes that a name has before its end; empty without one.

@@ -129,22 +129,37 @@ bool uses_blocks(const RuleText& rule) {
   return is_in_block(rule.to) || std::any_of(rule.from.begin(), rule.from.end(), is_in_block);
 }
 
+std::vector<std::size_t> blocks_of(const RuleText& rule, const MapText& text) {
+  if (!uses_blocks(rule)) return {0};
+  const std::string name = block_name(rule);
+  std::vector<std::size_t> blocks;
+  for (std::size_t i = 0; i < text.blocks.size(); ++i) {
+    if (text.blocks[i].name == name) blocks.push_back(i + 1);
+  }
+  if (!blocks.empty()) return blocks;
+  const std::string kind =
+      name.empty() ? text.blocks.empty() ? "" : " without a name" : " with the name '" + name + "'";
+  fail_at(rule.place, "'@" + name + (name.empty() ? "" : ":") +
+                          "' stands for the texts of a [[block]]" + kind + ", and there is none");
+}
+
 void add_rules(const MapText& text, ModelMap& map) {
+  // The blocks of each rule, counted from 1; 0: it is in none.
+  std::vector<std::vector<std::size_t>> blocks;
   std::size_t count = 0;
-  for (const RuleText& rule : text.rules) count += uses_blocks(rule) ? text.blocks.size() : 1;
+  for (const RuleText& rule : text.rules) {
+    blocks.push_back(blocks_of(rule, text));
+    count += blocks.back().size();
+  }
   if (count > kMaxMapRules) {
     throw Error(ErrorKind::kBadInput, "the map has " + std::to_string(count) +
                                           " rules, one for each [[block]], more than " +
                                           std::to_string(kMaxMapRules))
         .in_file(map.file);
   }
-  for (const RuleText& rule : text.rules) {
-    if (!uses_blocks(rule) || text.blocks.empty()) {
-      map.rules.push_back(make_rule(rule, text.blocks, 0));
-      continue;
-    }
-    for (std::size_t block = 1; block <= text.blocks.size(); ++block) {
-      map.rules.push_back(make_rule(rule, text.blocks, block));
+  for (std::size_t i = 0; i < text.rules.size(); ++i) {
+    for (const std::size_t block : blocks[i]) {
+      map.rules.push_back(make_rule(text.rules[i], text.blocks, block));
     }
   }
   for (MapRule& rule : map.rules) {

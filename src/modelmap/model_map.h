@@ -54,6 +54,11 @@ struct RuleBody {
   bool drops_rest = false;
   bool has_repeat = false;
   bool moves = false;  ///< has operations other than cast
+
+  /// Of a rule in a block with `stack`: how many values the capture has.
+  std::shared_ptr<const Expression> stack_range{};
+  bool stacks_sources = false;  ///< those have all values along the first axis; else the target
+  bool stacks_alone = false;    ///< without `shape`, and without other operations that move
 };
 
 enum class CaptureSide : std::uint8_t {

@@ -93,6 +93,7 @@ class PatternMatcher {
 
   bool fits_word(std::size_t piece, std::size_t at) {
     const Pattern::Capture& capture = pattern_.captures_[*pattern_.pieces_[piece].capture];
+    if (capture.is_any_text) return fits_any_text(piece, at);
     branched_ = branched_ || capture.words.size() > 1;
     for (const auto& word : capture.words) {
       const std::string_view text = name_.substr(at, word.size());
@@ -102,6 +103,14 @@ class PatternMatcher {
         same = word[i][static_cast<unsigned char>(text[i])];
       }
       if (same && fits_value(piece, at, text.size(), {0, std::string(text)})) return true;
+    }
+    return false;
+  }
+
+  bool fits_any_text(std::size_t piece, std::size_t at) {
+    branched_ = true;
+    for (std::size_t length = name_.size() - at; length > 0; --length) {
+      if (fits_value(piece, at, length, {0, std::string(name_.substr(at, length))})) return true;
     }
     return false;
   }
@@ -118,6 +127,11 @@ class PatternMatcher {
 };
 
 std::optional<std::int64_t> Numbering::number_of(std::int64_t value) const {
+  if (positions) {
+    const auto place = static_cast<std::size_t>(value);
+    return value >= 0 && place < positions->size() ? std::optional((*positions)[place])
+                                                   : std::nullopt;
+  }
   std::int64_t number = 0;
   const bool overflows = __builtin_mul_overflow(factor, value, &number) ||
                          __builtin_add_overflow(number, offset, &number);
@@ -125,6 +139,11 @@ std::optional<std::int64_t> Numbering::number_of(std::int64_t value) const {
 }
 
 std::optional<std::int64_t> Numbering::value_of(std::int64_t number) const {
+  if (positions) {
+    const auto found = std::lower_bound(positions->begin(), positions->end(), number);
+    if (found == positions->end() || *found != number) return std::nullopt;
+    return found - positions->begin();
+  }
   std::int64_t rest = 0;
   if (__builtin_sub_overflow(number, offset, &rest) || rest < 0) return std::nullopt;
   return rest % factor == 0 ? std::optional(rest / factor) : std::nullopt;
@@ -132,6 +151,7 @@ std::optional<std::int64_t> Numbering::value_of(std::int64_t number) const {
 
 std::vector<std::string> Pattern::Capture::mentioned_names() const {
   std::vector<std::string> names;
+  if (!symbols.empty()) names.emplace_back(kLayerPattern);
   for (const auto* expression : {&factor, &offset}) {
     if (!*expression) continue;
     names.insert(names.end(), (*expression)->names().begin(), (*expression)->names().end());
@@ -143,6 +163,10 @@ Numberings Pattern::numberings(const NameLookup& lookup) const {
   Numberings numberings = plain_numberings();
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     const Capture& capture = captures_[i];
+    if (!capture.symbols.empty()) {
+      numberings[i].positions =
+          std::make_shared<const std::vector<std::int64_t>>(lookup.positions(capture.symbols));
+    }
     if (capture.factor) numberings[i].factor = capture.factor->evaluate(lookup);
     if (numberings[i].factor < 1) {
       throw Error(ErrorKind::kBadInput,

@@ -22,6 +22,8 @@ inline constexpr std::size_t kMaxPatternBytes = 4096;
 struct Numbering {
   std::int64_t factor = 1;  ///< at least 1
   std::int64_t offset = 0;
+  /// Of {nth(i, "*+")}: the number of each value, ascending; nullptr for other captures.
+  std::shared_ptr<const std::vector<std::int64_t>> positions{};
 
   /// The number for a value; nothing if it would be negative, or exceeds 64 bits.
   std::optional<std::int64_t> number_of(std::int64_t value) const;
@@ -57,9 +59,14 @@ class Pattern {
 
     /// Of a word: sets of characters, by alternative.
     std::vector<std::vector<std::bitset<256>>> words{};
+    /// {rest:*}: a word of any characters, of which there is at least one.
+    bool is_any_text = false;
+
+    /// {nth(i, "*+")}: the number in the name is that of the i-th layer with one of these symbols.
+    std::string symbols{};
 
     /// Whether it is the number in the name itself, or a word.
-    bool is_plain() const noexcept { return !factor && !offset; }
+    bool is_plain() const noexcept { return !factor && !offset && symbols.empty(); }
     /// The names that its number depends on.
     std::vector<std::string> mentioned_names() const;
   };
@@ -93,7 +100,8 @@ class Pattern {
   /// takes has the shape() of one of these. Empty if there are too many.
   std::vector<std::string> shapes() const;
   static std::string shape(std::string_view name);
-  /// All texts that a capture of words takes, in order; none of a number, or if they are too many.
+  /// All texts that a capture of words takes, in order; none of a number, or if they are too many,
+  /// as those of {rest:*}.
   static std::vector<std::string> words_of(const Capture& capture);
   /// What each name that it takes starts with.
   std::string_view literal_start() const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -9,6 +10,8 @@
 
 namespace reshardfs::modelmap {
 namespace {
+
+constexpr std::string_view kNth = "nth(";
 
 bool is_word_character(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
@@ -55,7 +58,9 @@ class PatternParser {
     }
     Pattern::Capture capture;
     const std::size_t colon = inside.find(':');
-    if (colon != std::string::npos) {
+    if (inside.starts_with(kNth)) {
+      read_nth(inside, capture);
+    } else if (colon != std::string::npos) {
       capture.name = inside.substr(0, colon);
       capture.is_word = true;
     } else {
@@ -66,7 +71,10 @@ class PatternParser {
            (capture.factor ? " behind '*'; the capture stands last in a product, as in {2*layer}"
                            : ""));
     }
-    if (capture.is_word) capture.words = words_of(inside.substr(colon + 1));
+    if (capture.is_word) {
+      capture.is_any_text = inside.substr(colon + 1) == "*";
+      if (!capture.is_any_text) capture.words = words_of(inside.substr(colon + 1));
+    }
     const auto known = std::find(out_.names_.begin(), out_.names_.end(), capture.name);
     capture.slot = static_cast<std::size_t>(known - out_.names_.begin());
     if (known == out_.names_.end()) {
@@ -76,6 +84,32 @@ class PatternParser {
     }
     out_.pieces_.push_back({{}, out_.captures_.size(), false});
     out_.captures_.push_back(std::move(capture));
+  }
+
+  /// "nth(i, SYMBOLS)", with SYMBOLS in quotation marks.
+  void read_nth(const std::string& inside, Pattern::Capture& capture) const {
+    const std::size_t comma = std::min(inside.find(','), inside.size());
+    capture.name = trimmed(inside.substr(kNth.size(), comma - kNth.size()));
+    const std::string rest = comma < inside.size() ? trimmed(inside.substr(comma + 1)) : "";
+    const bool is_whole = rest.size() > 3 && rest.back() == ')';
+    const std::string quoted = is_whole ? trimmed(rest.substr(0, rest.size() - 1)) : "";
+    const bool has_quotes = quoted.size() > 2 && quoted.front() == quoted.back() &&
+                            (quoted.front() == '"' || quoted.front() == '\'');
+    if (!has_quotes) {
+      fail("'{" + printable(inside) + "}' is not as {nth(layer, \"*+\")}: a capture, and the " +
+           "symbols of layers in quotation marks");
+    }
+    capture.symbols = quoted.substr(1, quoted.size() - 2);
+    if (const auto unknown = unknown_symbol(capture.symbols)) {
+      fail("'{" + printable(inside) + "}' has '" + printable(std::string(1, *unknown)) +
+           "', which is no symbol of a layer");
+    }
+  }
+
+  static std::string trimmed(const std::string& text) {
+    const std::size_t begin = text.find_first_not_of(' ');
+    if (begin == std::string::npos) return {};
+    return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
   }
 
   /// "i", "i+EXPR", "EXPR*i", "EXPR*i-EXPR".

@@ -14,7 +14,7 @@ std::string values_text(const Expression& expression, const Scope& scope) {
   std::string text;
   for (const std::string& name : expression.names()) {
     if (!scope.is_known(name)) continue;
-    text += (text.empty() ? ", and " : ", ") + name + " is " + std::to_string(scope.value(name));
+    text += (text.empty() ? ", and " : ", ") + name + " is " + scope.words_of(name);
   }
   return text;
 }
@@ -84,12 +84,14 @@ void check_requirements(const Requirements& requirements, const Scope& scope,
     });
     if (is_for_later) continue;
     std::string unknown;
-    const std::int64_t value = requirement.that->evaluate([&](const std::string& name) {
+    NameLookup lookup = scope.lookup();
+    lookup.value = [&](const std::string& name) {
       // The value does not matter then: whatever follows from it is refused.
       if (scope.is_known(name)) return scope.value(name);
       if (unknown.empty()) unknown = name;
       return std::int64_t{1};
-    });
+    };
+    const std::int64_t value = requirement.that->evaluate(lookup);
     if (!unknown.empty()) refuse_unknown(requirement, scope, tensor, unknown);
     if (value == 0) refuse(requirement, scope, tensor);
   }

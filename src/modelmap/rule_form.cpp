@@ -107,6 +107,14 @@ bool RuleEvaluator::bind_pass(std::vector<Dimension>& dimensions,
   return true;
 }
 
+/// The one along which a block stacks tensors.
+void RuleEvaluator::require_axis(const Shape& shape, const std::string& tensor) const {
+  if (!shape.empty()) return;
+  throw Error(ErrorKind::kBadInput,
+              printable(tensor) + ": it is a scalar, but tensors of its block have an axis with '" +
+                  rule_.body->stack_range->text() + "' of them");
+}
+
 void RuleEvaluator::check_dimension(const Dimension& dimension, const std::string& tensor) {
   const std::int64_t value = value_for(tensor, *dimension.expression);
   if (value == dimension.length) return;
@@ -117,7 +125,14 @@ void RuleEvaluator::check_dimension(const Dimension& dimension, const std::strin
 }
 
 void RuleEvaluator::bind_shapes(const std::vector<Shape>& shapes) {
-  if (rule_.body->shapes.empty()) return;
+  if (rule_.body->shapes.empty()) {
+    if (!rule_.body->stacks_sources) return;
+    for (std::size_t source = 0; source < shapes.size(); ++source) {
+      require_axis(shapes[source], name_(source));
+      check_dimension({rule_.body->stack_range.get(), shapes[source].front(), 0}, name_(source));
+    }
+    return;
+  }
   // Names are bound by the first source of each pattern; captures that collect bind none.
   std::vector<Dimension> open;
   std::vector<std::string> tensors;
@@ -162,6 +177,16 @@ std::vector<Shape> RuleEvaluator::source_shapes(const std::string& target, const
     std::vector<Shape> shapes(sources_.size(), shape);
     bind_shapes(shapes);
     return shapes;
+  }
+  if (rule_.body->stacks_alone) {
+    Shape one = shape;
+    if (rule_.body->stacks_sources) {
+      one.insert(one.begin(), value_for(target, *rule_.body->stack_range));
+    } else {
+      require_axis(shape, target);
+      one.erase(one.begin());
+    }
+    return std::vector<Shape>(sources_.size(), one);
   }
   if (rule_.body->shapes.empty()) {
     throw Error(ErrorKind::kBadInput,

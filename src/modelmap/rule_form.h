@@ -94,6 +94,7 @@ class RuleEvaluator {
   void bind_dimension(const Dimension& dimension, const std::string& tensor);
   bool bind_pass(std::vector<Dimension>& dimensions, const std::vector<std::string>& tensors);
   void check_dimension(const Dimension& dimension, const std::string& tensor);
+  void require_axis(const Shape& shape, const std::string& tensor) const;
   void check_rank(const std::vector<Expression>& shape, const Shape& actual,
                   const std::string& tensor) const;
   NormalForm each_result(std::size_t pattern, std::size_t count);

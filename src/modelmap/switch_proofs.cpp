@@ -44,7 +44,7 @@ std::optional<bool> holds(const Conditions& conditions, const Variables& variabl
 void add_patterns(PatternIndex& index, const SourceNames& names, const Variables& variables,
                   std::size_t number) {
   const Scope scope(variables);
-  const auto look_up = [&](const std::string& name) { return scope.value(name); };
+  const NameLookup look_up = scope.lookup();
   const MapRule& rule = names.map.rules[number];
   try {
     if (!names.is_forward) return index.add({&rule.to, rule.to.numberings(look_up), number, 0});

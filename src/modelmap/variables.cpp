@@ -8,8 +8,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/json/json_reader.h"
 #include "base/text/numbers.h"
+#include "base/text/text.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -98,52 +98,7 @@ const KnownName* known_name(std::string_view name) {
   return found == kKnownNames.end() ? nullptr : found;
 }
 
-/// The member that the reader stands at. Of keys that stand twice the last counts.
-void add_number(JsonReader& reader, std::map<std::string, std::int64_t>& out) {
-  std::string key(reader.key());
-  const JsonKind kind = reader.kind();
-  if (kind == JsonKind::kBoolean || kind == JsonKind::kInteger) {
-    out[std::move(key)] = reader.integer();
-  } else {
-    out.erase(key);
-  }
-}
-
 }  // namespace
-
-ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
-  if (text.size() > kMaxConfigBytes) {
-    throw Error(ErrorKind::kBadInput, "config.json is larger than 16 MiB");
-  }
-  JsonReader reader(text);
-  if (reader.kind() != JsonKind::kObject) {
-    throw Error(ErrorKind::kBadInput, "it is not a JSON object");
-  }
-  ModelConfig config;
-  config.file_ = std::move(file);
-  reader.enter();
-  while (reader.next()) {
-    add_number(reader, config.top_);
-    if (reader.key() == "model_type") {
-      config.model_type_ = reader.kind() == JsonKind::kText ? reader.text() : "";
-    } else if (reader.key() == "text_config") {
-      config.text_.clear();
-      if (reader.kind() != JsonKind::kObject) continue;
-      reader.enter();
-      while (reader.next()) add_number(reader, config.text_);
-    }
-  }
-  reader.finish();
-  return config;
-}
-
-std::optional<std::int64_t> ModelConfig::find(const std::string& key) const {
-  for (const auto* level : {&top_, &text_}) {
-    const auto found = level->find(key);
-    if (found != level->end()) return found->second;
-  }
-  return std::nullopt;
-}
 
 bool has_config_keys(const std::string& name) {
   const KnownName* known = known_name(name);
@@ -240,7 +195,64 @@ std::string Scope::advice_for(const std::string& name) const {
 }
 
 std::int64_t Scope::evaluate(const Expression& expression) const {
-  return expression.evaluate([this](const std::string& name) { return value(name); });
+  return expression.evaluate(lookup());
+}
+
+NameLookup Scope::lookup() const {
+  NameLookup lookup([this](const std::string& name) { return value(name); });
+  lookup.element = [this](const std::string& list, std::int64_t index, const std::string* text) {
+    return element(list, index, text);
+  };
+  lookup.pattern = [this]() -> const LayerPattern& { return pattern(); };
+  return lookup;
+}
+
+bool Scope::is_known(const std::string& name) const {
+  if (name == kLayerPattern) return variables_.pattern.has_value();
+  return look_up(name).value.has_value() || variables_.config.find_list(name) != nullptr;
+}
+
+std::string Scope::words_of(const std::string& name) const {
+  if (name == kLayerPattern) return "'" + printable(pattern().text()) + "'";
+  const Found found = look_up(name);
+  const bool is_list = !found.value && variables_.config.find_list(name) != nullptr;
+  return is_list ? "a list" : std::to_string(value(name));
+}
+
+std::int64_t Scope::element(const std::string& list, std::int64_t index,
+                            const std::string* text) const {
+  const ModelConfig& config = variables_.config;
+  const ModelConfig::List* values = config.find_list(list);
+  if (values == nullptr) {
+    throw UnknownVariable(
+        "unknown list '" + printable(list) + "'" +
+            (config.is_read() ? ", which " + printable(config.file()) + " does not have"
+                              : "; --model-config can give it"),
+        list);
+  }
+  const std::string words = "'" + printable(list) + "' of " + printable(config.file());
+  if (index < 0 || static_cast<std::size_t>(index) >= values->size()) {
+    throw Error(ErrorKind::kBadInput, words + " has " + counted(values->size(), "value") +
+                                          ", and none for " + std::to_string(index));
+  }
+  const ModelConfig::Element& value = (*values)[static_cast<std::size_t>(index)];
+  if (text == nullptr && value.number) return *value.number;
+  if (text != nullptr && !value.number) return value.text == *text ? 1 : 0;
+  throw Error(ErrorKind::kBadInput,
+              words + " has " +
+                  (value.number ? "the number " + std::to_string(*value.number)
+                                : "the text '" + printable(value.text) + "'") +
+                  " at " + std::to_string(index) + ", where the map expects a " +
+                  (text == nullptr ? "number" : "text"));
+}
+
+const LayerPattern& Scope::pattern() const {
+  if (variables_.pattern) return *variables_.pattern;
+  const std::string& why = variables_.pattern.origin();
+  throw UnknownVariable(unknown_words(kLayerPattern) + (why.empty() ? "" : ", since " + why) +
+                            "; give --map-var " + kLayerPattern + "='*-*-', with a symbol for " +
+                            "each layer",
+                        kLayerPattern);
 }
 
 std::string Scope::origins_of(const Expression& expression) const {

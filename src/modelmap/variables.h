@@ -15,7 +15,12 @@
 
 #include "base/known.h"
 #include "modelmap/expression.h"
+#include "modelmap/layer_pattern.h"
 #include "modelmap/training_settings.h"
+
+namespace reshardfs {
+class JsonReader;
+}
 
 namespace reshardfs::modelmap {
 
@@ -24,9 +29,17 @@ inline constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20U;  ///< of 
 /// [vars]: the first of the expressions that has no unknown name counts.
 using VariableTable = std::map<std::string, std::vector<Expression>>;
 
-/// The integers and booleans of a config.json, of the top level and of `text_config`.
+/// The integers and booleans of a config.json, its texts, and its lists of them; of the top level
+/// and of `text_config`.
 class ModelConfig {
  public:
+  /// A text or a number of a list.
+  struct Element {
+    std::optional<std::int64_t> number{};
+    std::string text{};
+  };
+  using List = std::vector<Element>;
+
   ModelConfig() = default;
   /// @param text of config.json.
   /// @param file that it is, for messages.
@@ -34,6 +47,10 @@ class ModelConfig {
   static ModelConfig parse(const std::string& text, std::string file = "config.json");
 
   std::optional<std::int64_t> find(const std::string& key) const;
+  /// nullptr: there is no list of integers, booleans and texts of this name.
+  const List* find_list(const std::string& key) const;
+  /// Nothing if it is no text.
+  std::optional<std::string> find_text(const std::string& key) const;
   /// Whether there is a file: only then does a key that it lacks mean anything.
   bool is_read() const noexcept { return !file_.empty(); }
   const std::string& file() const noexcept { return file_; }
@@ -41,10 +58,24 @@ class ModelConfig {
   const std::string& model_type() const noexcept { return model_type_; }
 
  private:
-  std::map<std::string, std::int64_t> top_{};
-  std::map<std::string, std::int64_t> text_{};
+  struct Level {
+    std::map<std::string, std::int64_t> numbers{};
+    std::map<std::string, List> lists{};
+    std::map<std::string, std::string> texts{};
+
+    void add(JsonReader& reader);
+  };
+
+  Level top_{};
+  Level text_{};
   std::string file_{};
   std::string model_type_{};
+};
+
+/// A pattern of layers that is stated, and where.
+struct StatedPattern {
+  std::string text{};
+  std::string origin{};
 };
 
 /// Whether config.json may have the name under keys of its own: "heads".
@@ -63,6 +94,8 @@ struct Variables {
   std::map<std::string, Known<std::int64_t>> proven{};
   /// What the source itself shows, whatever else is stated: see Setting::is_shown_by().
   std::map<std::string, Known<std::int64_t>> shown{};
+  /// The layers of a HybridModel.
+  Known<LayerPattern> pattern{};
 
   /// These names, and all that their values may depend on.
   std::set<std::string> with_dependencies(const std::vector<std::string>& names) const;
@@ -109,13 +142,20 @@ class Scope {
     parts_ = std::move(parts);
   }
 
-  bool is_known(const std::string& name) const { return look_up(name).value.has_value(); }
+  /// Whether it has a value, or is a list, or the pattern of layers.
+  bool is_known(const std::string& name) const;
   /// With the origin, or the reason why it is unknown.
   /// @throws what an expression of [vars] throws.
   Known<std::int64_t> known(const std::string& name) const { return look_up(name).value; }
+  /// The value of a known name, for messages: "4", "'*-*-'", "a list".
+  /// @throws as value().
+  std::string words_of(const std::string& name) const;
   /// @throws UnknownVariable "unknown variable 'NAME'", or what an expression of [vars] throws.
   std::int64_t value(const std::string& name) const;
   std::int64_t evaluate(const Expression& expression) const;
+  /// Of the scope, which must outlive it. Its functions throw as value() does, and Error kBadInput
+  /// for an element that a list lacks.
+  NameLookup lookup() const;
   /// " (heads is 6: config.json: num_attention_heads)": where the numbers of an expression come
   /// from; empty if all are captures.
   std::string origins_of(const Expression& expression) const;
@@ -126,6 +166,8 @@ class Scope {
     std::string missing{};  ///< without a value: the name that has to be given
   };
 
+  std::int64_t element(const std::string& list, std::int64_t index, const std::string* text) const;
+  const LayerPattern& pattern() const;
   Found look_up(const std::string& name) const;
   Found find(const std::string& name) const;
   Found from_alternatives(const std::string& name, const std::vector<Expression>& all) const;

@@ -348,6 +348,7 @@ TEST(InstalledMaps, AllLoad) {
                            "megatron-minimax-m2-numbered",
                            "megatron-mixtral",
                            "megatron-mixtral-numbered",
+                           "megatron-nemotron-h",
                            "megatron-qwen3-moe",
                            "megatron-qwen3-moe-numbered",
                            "megatron-ranks-llama",

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What maps use of a config.json.
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/json/json_reader.h"
+#include "modelmap/variables.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+/// The list that the reader stands at; nothing if it has other things than numbers and texts.
+std::optional<ModelConfig::List> read_list(JsonReader& reader) {
+  ModelConfig::List list;
+  bool is_plain = true;
+  reader.enter();
+  while (reader.next()) {
+    const JsonKind kind = reader.kind();
+    if (kind == JsonKind::kBoolean || kind == JsonKind::kInteger) {
+      list.push_back({reader.integer(), {}});
+    } else if (kind == JsonKind::kText) {
+      list.push_back({std::nullopt, std::string(reader.text())});
+    } else {
+      is_plain = false;
+    }
+  }
+  return is_plain ? std::optional(std::move(list)) : std::nullopt;
+}
+
+}  // namespace
+
+/// The member that the reader stands at. Of keys that stand twice the last counts.
+void ModelConfig::Level::add(JsonReader& reader) {
+  const std::string key(reader.key());
+  numbers.erase(key);
+  lists.erase(key);
+  texts.erase(key);
+  const JsonKind kind = reader.kind();
+  if (kind == JsonKind::kBoolean || kind == JsonKind::kInteger) {
+    numbers[key] = reader.integer();
+  } else if (kind == JsonKind::kText) {
+    texts[key] = reader.text();
+  } else if (kind == JsonKind::kList) {
+    if (auto list = read_list(reader)) lists[key] = *std::move(list);
+  }
+}
+
+ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
+  if (text.size() > kMaxConfigBytes) {
+    throw Error(ErrorKind::kBadInput, "config.json is larger than 16 MiB");
+  }
+  JsonReader reader(text);
+  if (reader.kind() != JsonKind::kObject) {
+    throw Error(ErrorKind::kBadInput, "it is not a JSON object");
+  }
+  ModelConfig config;
+  config.file_ = std::move(file);
+  reader.enter();
+  while (reader.next()) {
+    if (reader.key() != "text_config" || reader.kind() != JsonKind::kObject) {
+      if (reader.key() == "text_config") config.text_ = Level();
+      config.top_.add(reader);
+      continue;
+    }
+    config.text_ = Level();
+    reader.enter();
+    while (reader.next()) config.text_.add(reader);
+  }
+  reader.finish();
+  const auto type = config.top_.texts.find("model_type");
+  if (type != config.top_.texts.end()) config.model_type_ = type->second;
+  return config;
+}
+
+std::optional<std::int64_t> ModelConfig::find(const std::string& key) const {
+  for (const Level* level : {&top_, &text_}) {
+    const auto found = level->numbers.find(key);
+    if (found != level->numbers.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+const ModelConfig::List* ModelConfig::find_list(const std::string& key) const {
+  for (const Level* level : {&top_, &text_}) {
+    const auto found = level->lists.find(key);
+    if (found != level->lists.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> ModelConfig::find_text(const std::string& key) const {
+  for (const Level* level : {&top_, &text_}) {
+    const auto found = level->texts.find(key);
+    if (found != level->texts.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace reshardfs::modelmap
