@@ -18,6 +18,7 @@
 #include "base/byte_range.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "checkpoint/megatron/hybrid_layers.h"
 #include "checkpoint/megatron/rank_file.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "checkpoint/megatron/tensor_names.h"
@@ -144,6 +145,7 @@ class CommonCheck {
       if (differ_++ == 0) first_ = error(why).for_parameter(tensor.name);
     }
     compare_layers(numbers);
+    compare_pattern(tensors);
     if (!first_) return;
     if (differ_ > 1) first_->explain("; so do " + counted(differ_ - 1, "other tensor"));
     out_.completeness.missing.push_back(*std::move(first_));
@@ -164,6 +166,21 @@ class CommonCheck {
     out_.completeness.missing.push_back(
         error("has " + counted(static_cast<std::size_t>(found), "layer") +
               " of the decoder, but the arguments state num_layers " + std::to_string(*stated)));
+  }
+
+  /// Of a HybridModel, num_layers is the number of symbols.
+  void compare_pattern(const std::vector<DcpTensor>& tensors) {
+    const auto text = layer_pattern_text(args_);
+    if (!text) return;
+    out_.beside.values.push_back(
+        {std::string("args.") + modelmap::kLayerPattern, "'" + printable(*text) + "'"});
+    std::vector<modelmap::LayerTensor> names;
+    for (const DcpTensor& tensor : tensors) {
+      names.push_back({tensor.name, {}});
+      if (!tensor.shape.empty()) names.back().rows = tensor.shape.front();
+    }
+    const std::string why = pattern_contradiction(args_, *text, names);
+    if (!why.empty()) out_.completeness.missing.push_back(error(why));
   }
 
   const fs::path& directory_;

@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "checkpoint/megatron/hybrid_layers.h"
 
 namespace reshardfs {
 namespace {
@@ -103,14 +104,19 @@ LayerNumbers::LayerNumbers(const MegatronArgs& args, const StageLayers& layers) 
     refuse_number(args, found, noop.size());
   }
   const auto order = in_order(layers, is_folded(args));
+  const auto pattern = layer_pattern_text(args);
+  const std::vector<std::int64_t> lengths =
+      pattern ? layers_of_chunks(args, *pattern, order.size()) : std::vector<std::int64_t>();
   const std::int64_t each = noop.empty() ? 0 : layers_of_each(args, all, order.size());
   for (const auto& stage : layers) numbers_.emplace_back(stage.size());
 
   std::int64_t position = 0;
   std::int64_t next = 0;
-  for (const auto& [stage, chunk] : order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& [stage, chunk] = order[i];
     const std::vector<std::int64_t>& here = layers[stage][chunk];
-    const auto count = noop.empty() ? static_cast<std::int64_t>(here.size()) : each;
+    std::int64_t count = noop.empty() ? static_cast<std::int64_t>(here.size()) : each;
+    if (pattern) count = lengths[i];
     std::vector<std::int64_t> expected;
     for (std::int64_t local = 0; local < count; ++local, ++position) {
       const bool is_noop = noop.contains(position);

@@ -23,6 +23,8 @@ std::size_t stated_chunks(const MegatronArgs& args);
 /// Chunks follow each other: the first ones of all stages, then the second ones. With `dualpipev`,
 /// the second ones follow from the last stage to the first.
 ///
+/// Chunks of a HybridModel have the layers of the segments of its pattern, in this order.
+///
 /// MindSpeed's --noop-layers names layers, of num_layers, that have no parameters. Each chunk then
 /// has as many layers, and the others are numbered without them: they are the layers of the model.
 /// Source: _get_layer_offset() of mindspeed/core/transformer/transformer_block.py, July 2026, and

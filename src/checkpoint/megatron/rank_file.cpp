@@ -10,6 +10,7 @@
 
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "checkpoint/megatron/hybrid_layers.h"
 #include "checkpoint/megatron/tensor_names.h"
 
 namespace reshardfs {
@@ -28,10 +29,12 @@ class RankFileReader {
     for (TorchTensor& tensor : saved.tensors) take(std::move(tensor), &MegatronChunk::tensors);
     for (RefusedTensor& tensor : saved.refused) take(std::move(tensor), &MegatronChunk::refused);
     for (SavedValue& value : saved.beside.values) take(std::move(value));
-    require_chunks();
-    for (MegatronChunk& chunk : out_.chunks) find_layers(chunk);
     const PickleTree& tree = archive_.tree();
     out_.args = MegatronArgs(tree, tree.find(tree.root(), "args"));
+    const bool is_hybrid = layer_pattern_text(out_.args).has_value();
+    if (is_hybrid) add_empty_chunks(tree);
+    require_chunks(is_hybrid);
+    for (MegatronChunk& chunk : out_.chunks) find_layers(chunk);
     out_.iteration = tree.integer(tree.find(tree.root(), "iteration"));
     return std::move(out_);
   }
@@ -91,7 +94,18 @@ class RankFileReader {
     out_.other_tensors.insert(name.substr(0, name.find('.')));
   }
 
-  void require_chunks() const {
+  /// A segment of a HybridModel may have no layer, and its stage no embedding and no output.
+  void add_empty_chunks(const PickleTree& tree) {
+    const auto has = [&](const std::string& key) {
+      return !tree.find(tree.root(), key).is(PickleKind::kUnset);
+    };
+    if (out_.chunks.empty() && has("model")) out_.chunks.resize(1);
+    while (!plain_ && has("model" + std::to_string(out_.chunks.size()))) {
+      out_.chunks.emplace_back();
+    }
+  }
+
+  void require_chunks(bool may_be_empty) const {
     if (out_.chunks.empty()) {
       refuse("has no tensors below the key 'model'",
              "name the directory of an iteration that Megatron-LM saved");
@@ -100,7 +114,7 @@ class RankFileReader {
       refuse("has both 'model' and 'model0'", "bring the file as it was saved",
              ErrorKind::kBadInput);
     }
-    for (std::size_t i = 0; i < out_.chunks.size(); ++i) {
+    for (std::size_t i = 0; i < out_.chunks.size() && !may_be_empty; ++i) {
       const MegatronChunk& chunk = out_.chunks[i];
       // A stage may have no layer, but then it has an embedding or an output.
       if (!chunk.tensors.empty() || !chunk.refused.empty()) continue;

@@ -14,7 +14,9 @@
 #include "base/checked.h"
 #include "base/rank_list.h"
 #include "base/text/text.h"
+#include "checkpoint/megatron/hybrid_layers.h"
 #include "checkpoint/megatron/layer_numbers.h"
+#include "checkpoint/megatron/mixer_parts.h"
 #include "checkpoint/megatron/rank_directory.h"
 #include "checkpoint/megatron/tensor_cuts.h"
 #include "checkpoint/megatron/tensor_names.h"
@@ -31,13 +33,15 @@ constexpr const char* kWordEmbedding = "embedding.word_embeddings.weight";
 constexpr const char* kOutputLayer = "output_layer.weight";
 
 /// Arguments that are the same in all files of one save.
-constexpr std::array<std::string_view, 23> kSharedArguments{"tensor_model_parallel_size",
+constexpr std::array<std::string_view, 25> kSharedArguments{"tensor_model_parallel_size",
                                                             "pipeline_model_parallel_size",
                                                             "virtual_pipeline_model_parallel_size",
                                                             "expert_model_parallel_size",
                                                             "expert_tensor_parallel_size",
                                                             "num_layers",
                                                             "noop_layers",
+                                                            "hybrid_layer_pattern",
+                                                            "hybrid_override_pattern",
                                                             "schedules_method",
                                                             "hidden_size",
                                                             "ffn_hidden_size",
@@ -56,12 +60,14 @@ constexpr std::array<std::string_view, 23> kSharedArguments{"tensor_model_parall
                                                             "consumed_train_samples"};
 
 /// Arguments that tell how the model is cut and padded.
-constexpr std::array<std::string_view, 10> kShownArguments{"tensor_model_parallel_size",
+constexpr std::array<std::string_view, 12> kShownArguments{"tensor_model_parallel_size",
                                                            "pipeline_model_parallel_size",
                                                            "virtual_pipeline_model_parallel_size",
                                                            "expert_model_parallel_size",
                                                            "num_layers",
                                                            "noop_layers",
+                                                           "hybrid_layer_pattern",
+                                                           "hybrid_override_pattern",
                                                            "schedules_method",
                                                            "vocab_size",
                                                            "padded_vocab_size",
@@ -111,6 +117,7 @@ class RankModel {
     for (std::size_t i = 0; i < contents_.size(); ++i) place(i);
     require_on_all_ranks();
     require_on_one_stage();
+    require_pattern();
     for (std::size_t i = 0; i < contents_.size(); ++i) describe(i);
     state();
     out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_),
@@ -261,6 +268,9 @@ class RankModel {
     Placed& placed = placed_.emplace_back();
     for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
       MegatronChunk& model = contents_[number].saved.chunks[chunk];
+      for (const auto& [name, why] : split_into_parts(args_, sizes_.tensor, model.tensors)) {
+        problem(locate(rank, chunk, name).name, "it cannot be put together: " + why);
+      }
       LocalShapes shapes;
       for (const TorchTensor& tensor : model.tensors) shapes.emplace(tensor.name, tensor.shape);
       const MegatronCuts cuts(args_, shapes, sizes_.tensor);
@@ -379,6 +389,19 @@ class RankModel {
         problem(name, "it is in " + quoted(known) + " and in " + quoted(i) +
                           ", two pipeline stages, and no argument states that they share it");
       }
+    }
+  }
+
+  /// A model with other layers than its pattern states is none.
+  void require_pattern() const {
+    const auto text = layer_pattern_text(args_);
+    if (!text) return;
+    std::vector<modelmap::LayerTensor> names;
+    for (const Placed& placed : placed_) {
+      for (const std::string& name : placed.names) names.push_back({name, {}});
+    }
+    if (const std::string why = pattern_contradiction(args_, *text, names); !why.empty()) {
+      refuse("cannot be put together: " + why);
     }
   }
 

@@ -25,18 +25,51 @@ enum class CutRule : std::uint8_t {
 };
 
 struct ModuleRule {
-  std::string_view module;
+  std::string_view module;  ///< perhaps with those that it is in
   std::string_view parameter;
   CutRule rule;
 };
 
-/// By the last two words of a name.
+/// By the last words of a name. The names of parts are those of split_into_parts().
 constexpr std::array kCutTable{
     ModuleRule{"word_embeddings", "weight", CutRule::kRows},
     ModuleRule{"position_embeddings", "weight", CutRule::kWhole},
     ModuleRule{"output_layer", "weight", CutRule::kRows},
     ModuleRule{"final_layernorm", "weight", CutRule::kWhole},
     ModuleRule{"final_layernorm", "bias", CutRule::kWhole},
+    ModuleRule{"decoder.final_norm", "weight", CutRule::kWhole},
+    ModuleRule{"decoder.final_norm", "bias", CutRule::kWhole},
+    ModuleRule{"mixer.in_proj", "layer_norm_weight", CutRule::kWhole},
+    ModuleRule{"mixer.in_proj.weight", "z", CutRule::kRows},
+    ModuleRule{"mixer.in_proj.weight", "x", CutRule::kRows},
+    ModuleRule{"mixer.in_proj.weight", "B", CutRule::kRows},
+    ModuleRule{"mixer.in_proj.weight", "C", CutRule::kRows},
+    ModuleRule{"mixer.in_proj.weight", "dt", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.weight", "x", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.weight", "B", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.weight", "C", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.bias", "x", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.bias", "B", CutRule::kRows},
+    ModuleRule{"mixer.conv1d.bias", "C", CutRule::kRows},
+    ModuleRule{"mixer", "A_log", CutRule::kRows},
+    ModuleRule{"mixer", "D", CutRule::kRows},
+    ModuleRule{"mixer", "dt_bias", CutRule::kRows},
+    ModuleRule{"mixer.norm", "weight", CutRule::kRows},
+    ModuleRule{"mixer.out_proj", "weight", CutRule::kColumns},
+    ModuleRule{"self_attention.in_proj", "layer_norm_weight", CutRule::kWhole},
+    ModuleRule{"self_attention.in_proj.weight", "query", CutRule::kRows},
+    ModuleRule{"self_attention.in_proj.weight", "key", CutRule::kRows},
+    ModuleRule{"self_attention.in_proj.weight", "value", CutRule::kRows},
+    ModuleRule{"self_attention.in_proj.weight", "z", CutRule::kRows},
+    ModuleRule{"self_attention.in_proj.weight", "beta", CutRule::kRows},
+    ModuleRule{"self_attention.in_proj.weight", "alpha", CutRule::kRows},
+    ModuleRule{"self_attention.conv1d.weight", "query", CutRule::kRows},
+    ModuleRule{"self_attention.conv1d.weight", "key", CutRule::kRows},
+    ModuleRule{"self_attention.conv1d.weight", "value", CutRule::kRows},
+    ModuleRule{"self_attention", "A_log", CutRule::kRows},
+    ModuleRule{"self_attention", "dt_bias", CutRule::kRows},
+    ModuleRule{"self_attention.out_norm", "weight", CutRule::kWhole},
+    ModuleRule{"self_attention.out_proj", "weight", CutRule::kColumns},
     ModuleRule{"input_layernorm", "weight", CutRule::kWhole},
     ModuleRule{"input_layernorm", "bias", CutRule::kWhole},
     ModuleRule{"pre_mlp_layernorm", "weight", CutRule::kWhole},
@@ -95,10 +128,16 @@ std::string_view without_number(std::string_view parameter) {
   return parameter.substr(0, parameter.find_last_not_of("0123456789") + 1);
 }
 
-std::optional<CutRule> rule_of(const LastWords& words, bool in_group) {
-  const std::string_view parameter = in_group ? without_number(words.parameter) : words.parameter;
+std::optional<CutRule> rule_of(std::string_view name, bool in_group) {
+  const std::size_t last = name.rfind('.');
+  if (last == std::string_view::npos) return std::nullopt;
+  const std::string_view module = name.substr(0, last);
+  const std::string_view own = name.substr(last + 1);
+  const std::string_view parameter = in_group ? without_number(own) : own;
   const auto found = std::find_if(kCutTable.begin(), kCutTable.end(), [&](const ModuleRule& entry) {
-    return entry.module == words.module && entry.parameter == parameter;
+    const bool is_end = module.ends_with(entry.module) && entry.parameter == parameter;
+    const std::size_t before = module.size() - entry.module.size();
+    return is_end && (before == 0 || module[before - 1] == '.');
   });
   return found == kCutTable.end() ? std::nullopt : std::optional(found->rule);
 }
@@ -137,6 +176,7 @@ const std::vector<SizedName> kSizes{
     {"embedding.word_embeddings.weight", {"", kHidden}},
     {"output_layer.weight", {"", kHidden}},
     {"decoder.final_layernorm.weight", {kHidden}},
+    {"decoder.final_norm.weight", {kHidden}},
     {".input_layernorm.weight", {kHidden}},
     {".pre_mlp_layernorm.weight", {kHidden}},
     {".self_attention.linear_qkv.layer_norm_weight", {kHidden}},
@@ -192,7 +232,7 @@ void add_expert(PlacedPart& part, const OneOf& expert) {
 Known<MegatronCut> MegatronCuts::find(const std::string& name) const {
   const Shape& shape = shapes_.at(name);
   const LastWords words = last_words(name);
-  const auto rule = rule_of(words, parse_expert(name).has_value());
+  const auto rule = rule_of(name, parse_expert(name).has_value());
   if (!rule) return unknown("no rule states how tensor-parallel ranks share it");
   if (*rule != CutRule::kWhole && shape.size() < dimensions_of(*rule)) {
     return unknown("it has " + std::to_string(shape.size()) +

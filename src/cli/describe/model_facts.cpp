@@ -68,6 +68,15 @@ std::vector<std::size_t> families_of(const std::vector<const std::string*>& name
   return left;
 }
 
+/// Of a HybridModel whose names tell all layers.
+std::string pattern_of(const std::vector<const std::string*>& weights) {
+  std::vector<modelmap::LayerTensor> tensors;
+  for (const std::string* name : weights) tensors.push_back({*name, {}});
+  const auto named = modelmap::layers_of_names(tensors);
+  const bool is_told = named && named->is_hybrid && named->text().find('?') == std::string::npos;
+  return is_told ? named->text() : std::string();
+}
+
 void add_once(std::vector<std::string>& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
 }
@@ -90,6 +99,7 @@ ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelM
   }
   facts.weights = weights.size();
   facts.layers = layers.count();
+  facts.layer_pattern = pattern_of(weights);
   const FamilyNames families(maps);
   std::vector<std::size_t> known = families_of(weights, families);
   const auto is_of_program = [&](std::size_t family) {

@@ -80,7 +80,9 @@ std::string names_text(const ModelFacts& model) {
 std::string model_text(const ModelFacts& model) {
   const std::string layers =
       model.layers ? counted(static_cast<std::size_t>(*model.layers), "layer") : std::string();
-  return joined({config_text(model), names_text(model), layers}, "; ");
+  const std::string pattern =
+      model.layer_pattern.empty() ? "" : "HybridModel '" + model.layer_pattern + "'";
+  return joined({config_text(model), names_text(model), layers, pattern}, "; ");
 }
 
 std::string weights_text(const ModelFacts& model) {
@@ -167,6 +169,7 @@ void write_model(JsonWriter& json, const ModelFacts& model) {
   json.texts("quantization", model.quantization);
   json.member("quantization_by", model.quantization_by);
   json.member_or_null("layers", model.layers);
+  json.member("hybrid_layer_pattern", model.layer_pattern);
   json.member("weights", model.weights);
   json.member("training_states", model.states);
   json.member_or_null("elements", model.elements);

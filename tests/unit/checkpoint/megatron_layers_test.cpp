@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/megatron/hybrid_layers.h"
 #include "checkpoint/megatron/layer_numbers.h"
 #include "support/errors.h"
 #include "unit/format/pickle_samples.h"
@@ -57,6 +58,37 @@ TEST(MegatronLayers, ReturnThroughTheStagesWithDualPipeV) {
   EXPECT_EQ(numbers_of(numbers, 0, 1, {0, 1}), (Numbers{6, 7}));
   EXPECT_EQ(numbers_of(numbers, 1, 0, {0, 1}), (Numbers{2, 3}));
   EXPECT_EQ(numbers_of(numbers, 1, 1, {0, 1}), (Numbers{4, 5}));
+}
+
+MegatronArgs hybrid_args(const std::string& pattern, const p::Pairs& more = {}) {
+  p::Pairs pairs = {{"hybrid_layer_pattern", p::text(pattern)}};
+  pairs.insert(pairs.end(), more.begin(), more.end());
+  return args_of(pairs);
+}
+
+TEST(MegatronLayers, OfAHybridModelFollowTheSegmentsOfItsPattern) {
+  // Stage 0 has the segments 0 and 2, of which one is empty; stage 1 has 1 and 3.
+  const LayerNumbers numbers(hybrid_args("*-*||-|M*"), {{{0, 1, 2}, {0}}, {{}, {0, 1}}});
+  EXPECT_EQ(numbers_of(numbers, 0, 0, {0, 1, 2}), (Numbers{0, 1, 2}));
+  EXPECT_EQ(numbers.of(0, 1, 0), 3);
+  EXPECT_EQ(numbers_of(numbers, 1, 1, {0, 1}), (Numbers{4, 5}));
+}
+
+TEST(MegatronLayers, OfAHybridModelWithoutSegmentsAreCutEvenly) {
+  using Lengths = std::vector<std::int64_t>;
+  EXPECT_EQ(layers_of_chunks(hybrid_args(""), "*-*-*-", 3), (Lengths{2, 2, 2}));
+  EXPECT_EQ(layers_of_chunks(hybrid_args(""), "*-*-", 1), (Lengths{4}));
+  EXPECT_EQ(layers_of_chunks(hybrid_args("", {{"decoder_first_pipeline_num_layers", p::number(1)}}),
+                             "*-*-*", 3),
+            (Lengths{1, 2, 2}));
+  EXPECT_EQ(layers_of_chunks(hybrid_args("", {{"decoder_first_pipeline_num_layers", p::number(3)},
+                                              {"decoder_last_pipeline_num_layers", p::number(1)}}),
+                             "*-*-*-", 3),
+            (Lengths{3, 2, 1}));
+  expect_error(ErrorKind::kBadInput, {"whose 5 layers cannot be cut for 2 parts of the model"},
+               [] { layers_of_chunks(hybrid_args(""), "*-*-*", 2); });
+  expect_error(ErrorKind::kBadInput, {"which has 2 segments for 3 parts of the model"},
+               [] { layers_of_chunks(hybrid_args(""), "*-|*-", 3); });
 }
 
 TEST(MegatronLayers, LeaveOutThoseWithoutParameters) {
