@@ -192,10 +192,18 @@ std::vector<SourceTensor> tensors_of(const std::vector<std::string>& names) {
   return tensors;
 }
 
+constexpr const char* kHub = "Hugging Face";
+
+/// A map between two forms of one framework leads to none that serves or trains by itself.
+bool is_between(const ModelMap& map) {
+  return map.from_side != kHub && map.to_side != kHub;
+}
+
 std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors) {
   std::vector<Candidate> all;
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = read_map(installed);
+    if (is_between(map)) continue;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
       all.push_back(try_map(installed.name, map, direction, tensors));
     }
@@ -250,13 +258,107 @@ std::vector<FittingMap> best_of(const std::vector<Candidate>& complete) {
   std::vector<FittingMap> maps;
   for (const Candidate& candidate : complete) {
     if (candidate.idle_rules > least.at(candidate.shows)) continue;
-    maps.push_back({candidate.map, candidate.shows});
+    maps.push_back({candidate.map, candidate.shows, candidate.idle_rules});
   }
   // Of a family the one that others extend.
   std::stable_sort(maps.begin(), maps.end(), [](const FittingMap& a, const FittingMap& b) {
     return a.map.size() < b.map.size();
   });
   return maps;
+}
+
+/// What a map makes of names that it takes all of; nothing if they are not those of a whole model.
+std::vector<SourceTensor> names_made(const ModelMap& map, Direction direction,
+                                     const std::vector<SourceTensor>& tensors) {
+  modelmap::MapOptions options;
+  options.direction = direction;
+  options.shapes_alone = true;
+  std::vector<SourceTensor> made;
+  try {
+    const modelmap::Mapping mapping = check_mapping(map, tensors, options);
+    if (!mapping.problems.empty()) return {};
+    for (const modelmap::TargetTensor& target : mapping.targets) made.push_back({target.name});
+  } catch (const Error&) {
+    return {};  // it needs shapes, or something that only the user can state
+  }
+  return made;
+}
+
+using Chains = std::vector<std::vector<std::string>>;
+
+/// Maps to Hugging Face behind one from another form of the same framework, if the second ones lack
+/// fewer tensors than the maps that fit by themselves: those behind the first map with any.
+Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<SourceTensor>& tensors,
+                     const KnownSource& known) {
+  std::optional<std::size_t> least;
+  for (const FittingMap& map : alone) {
+    least = least ? std::min(*least, map.idle_rules) : map.idle_rules;
+  }
+  if (least == std::optional<std::size_t>(0)) return {};
+  std::vector<InstalledMap> all = installed_maps();
+  std::stable_sort(all.begin(), all.end(), [](const InstalledMap& a, const InstalledMap& b) {
+    return a.name.size() < b.name.size();
+  });
+  for (const InstalledMap& installed : all) {
+    const ModelMap map = read_map(installed);
+    if (!is_between(map)) continue;
+    Chains chains;
+    for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
+      const Candidate candidate = try_map(installed.name, map, direction, tensors);
+      if (candidate.taken == 0 || !candidate.left.empty()) continue;
+      const auto made = names_made(map, direction, tensors);
+      for (const FittingMap& next : best_of(complete_ones(candidates_for(made), known))) {
+        if (next.shows != kHub || (least && next.idle_rules >= *least)) continue;
+        chains.push_back({installed.name, next.map});
+      }
+    }
+    if (!chains.empty()) return chains;
+  }
+  return {};
+}
+
+std::string chain_words(const std::vector<std::string>& chain) {
+  std::string words;
+  for (const std::string& map : chain) words += (words.empty() ? "--map " : " --map ") + map;
+  return words;
+}
+
+[[noreturn]] void refuse_several(const Chains& chains) {
+  std::string text = "--map auto: several installed maps take all names of the source: ";
+  for (const auto& chain : chains) {
+    text += (&chain == &chains.front() ? "" : ", ") + chain_words(chain);
+  }
+  throw Error(ErrorKind::kUsage, text).hint("name those for the model");
+}
+
+/// The name of the only installed map that, in either direction, matches all tensors, or of two
+/// that do one after the other. Tensors of the training state, and tensors that a map drops, do not
+/// count.
+/// @param sides that are asked for, of which one is enough; empty: any.
+/// @param why none fits, for the message; empty: not known.
+/// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
+std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
+                                       const KnownSource& known,
+                                       const std::vector<std::string>& sides,
+                                       const std::string& why) {
+  const std::vector<SourceTensor> tensors = tensors_of(names);
+  const std::vector<Candidate> all = candidates_for(tensors);
+  std::vector<Candidate> complete = complete_ones(all, known);
+  prefer(complete, [&](const Candidate& one) {
+    return std::any_of(sides.begin(), sides.end(),
+                       [&](const std::string& side) { return one.shows.starts_with(side); });
+  });
+  const std::vector<FittingMap> best = best_of(complete);
+  const Chains chains = better_chains(best, tensors, known);
+  if (chains.size() > 1) refuse_several(chains);
+  if (!chains.empty()) return chains.front();
+  if (complete.empty()) {
+    const std::vector<Candidate> others = complete_ones(all, {});
+    if (!others.empty()) refuse_other_types(others, known);
+    refuse_none(all, tensors.size(), why);
+  }
+  if (best.size() > 1) refuse_several(best);
+  return {best.front().map};
 }
 
 }  // namespace
@@ -273,7 +375,6 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
 std::string hugging_face_maps(const std::vector<std::string>& names,
                               const std::vector<std::string>& state_prefixes,
                               const KnownSource& known) {
-  constexpr const char* kHub = "Hugging Face";
   // One name of each kind says as much as all.
   std::set<std::string> shapes;
   std::vector<std::string> kinds;
@@ -282,31 +383,17 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
     if (shapes.insert(modelmap::Pattern::shape(name)).second) kinds.push_back(name);
   }
   if (kinds.empty()) return {};
+  const std::vector<FittingMap> fitting = fitting_maps(kinds, known);
   std::string words;
-  for (const FittingMap& fitting : fitting_maps(kinds, known)) {
-    if (fitting.shows != kHub) return {};
-    words += (words.empty() ? "--map " : " or --map ") + fitting.map;
+  for (const auto& chain : better_chains(fitting, tensors_of(names), known)) {
+    words += (words.empty() ? "" : " or ") + chain_words(chain);
+  }
+  if (!words.empty()) return words;
+  for (const FittingMap& map : fitting) {
+    if (map.shows != kHub) return {};
+    words += (words.empty() ? "--map " : " or --map ") + map.map;
   }
   return words;
-}
-
-std::string only_map_for(const std::vector<std::string>& names, const KnownSource& known,
-                         const std::vector<std::string>& sides, const std::string& why) {
-  const std::vector<SourceTensor> tensors = tensors_of(names);
-  const std::vector<Candidate> all = candidates_for(tensors);
-  std::vector<Candidate> complete = complete_ones(all, known);
-  if (complete.empty()) {
-    const std::vector<Candidate> others = complete_ones(all, {});
-    if (!others.empty()) refuse_other_types(others, known);
-    refuse_none(all, tensors.size(), why);
-  }
-  prefer(complete, [&](const Candidate& one) {
-    return std::any_of(sides.begin(), sides.end(),
-                       [&](const std::string& side) { return one.shows.starts_with(side); });
-  });
-  const std::vector<FittingMap> best = best_of(complete);
-  if (best.size() > 1) refuse_several(best);
-  return best.front().map;
 }
 
 KnownSource known_source(const SourceRequest& request, const CheckpointSet& set) {
@@ -327,7 +414,7 @@ void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sid
   std::erase_if(names, [prefixes = state_prefixes(request, *set)](const std::string& name) {
     return is_training_state(name, prefixes);
   });
-  maps = {only_map_for(names, known_source(request, *set), sides, foreign_names(*set))};
+  maps = only_maps_for(names, known_source(request, *set), sides, foreign_names(*set));
 }
 
 std::string foreign_names(const CheckpointSet& set) {

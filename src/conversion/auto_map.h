@@ -17,6 +17,8 @@ namespace reshardfs {
 struct FittingMap {
   std::string map{};
   std::string shows{};  ///< the side that it makes of them, such as "Hugging Face"
+  /// Rules that should take some name, but take none.
+  std::size_t idle_rules = 0;
 };
 
 /// What a source has beside names that tells which map is meant.
@@ -32,31 +34,25 @@ struct KnownSource {
 /// @throws Error kIo for a config.json that cannot be read.
 KnownSource known_source(const SourceRequest& request, const CheckpointSet& set);
 
-/// The installed maps that, in one direction, take all tensors, as for only_map_for(). Of those
-/// that show the same side, the ones that lack the fewest tensors; short names first.
+/// The installed maps that, in one direction, take all tensors but those of the training state and
+/// those that a map drops. Of those that show the same side, the ones that lack the fewest tensors;
+/// short names first. Maps between two forms of one framework do not count.
 std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
                                      const KnownSource& known = {});
 
-/// The name of the only installed map that, in either direction, matches all tensors. Tensors of
-/// the training state, and tensors that a map drops, do not count.
-/// @param names of the tensors of a source.
+/// Replaces "auto" with the only installed map that, in either direction, matches all tensors, or
+/// with two that lead to Hugging Face one after the other; does nothing without "auto".
 /// @param sides that are asked for, of which one is enough; empty: any.
-/// @param why none fits, for the message; empty: not known.
-/// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
-std::string only_map_for(const std::vector<std::string>& names, const KnownSource& known = {},
-                         const std::vector<std::string>& sides = {}, const std::string& why = {});
-
-/// Replaces "auto" with the name of that map; does nothing without "auto".
-/// @param sides as above.
-/// @throws Error kUsage if there are other maps beside "auto"; errors of CheckpointSet::open() and
-///         only_map_for().
+/// @throws Error kUsage if there are other maps beside "auto", or if several or no maps match all
+///         tensors; errors of CheckpointSet::open().
 void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sides);
 
 /// Whether a map is for one of these model types, or states none.
 bool serves(const modelmap::ModelMap& map, const std::vector<std::string>& model_types);
 
-/// "--map a or --map b": the installed maps that show Hugging Face's names in place of these, which
-/// no map has as Hugging Face's own. Empty: there are none.
+/// "--map a or --map b", or "--map a --map b" for two maps one after the other: the installed maps
+/// that show Hugging Face's names in place of these, which no map has as Hugging Face's own. Empty:
+/// there are none.
 /// @param names those of states of training do not count.
 /// @param state_prefixes see is_training_state().
 std::string hugging_face_maps(const std::vector<std::string>& names,

@@ -85,7 +85,8 @@ class List(CommandThroughMap):
                 first = files[name].splitlines()[1].removeprefix("# ")
                 self.assertTrue(entry["about"].startswith(first), entry["about"])
                 self.assertNotIn("Not visible in", entry["about"])
-                self.assertEqual(entry["from"], "Hugging Face")
+                other = "Megatron-Core torch_dist" if name.startswith("megatron-hybrid") else "Hugging Face"
+                self.assertEqual(entry["from"], other)
                 self.assertEqual(entry["to"], self.to_side(name))
                 self.assertFalse([name for name in entry["variables"] if re.fullmatch("[A-Z]", name)])
         self.assertLessEqual({"heads", "groups", "head_dim", "interleaved", "contiguous", "tied"},

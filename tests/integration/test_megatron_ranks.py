@@ -255,8 +255,8 @@ class Refusals(RanksTest):
         norm = "decoder.layers.1.mlp.linear_fc1.layer_norm_weight"
 
         def renamed(saved: Saved) -> None:
-            model_of(saved)["decoder.layers.1.mixer.in_proj.weight"] = model_of(saved).pop(norm)
-        self.expect("decoder.layers.1.mixer.in_proj.weight", Spec(2), renamed, *both)
+            model_of(saved)["decoder.layers.1.mixer.gate.weight"] = model_of(saved).pop(norm)
+        self.expect("decoder.layers.1.mixer.gate.weight", Spec(2), renamed, *both)
         self.expect(norm, Spec(2), lambda saved: model_of(saved).pop(norm), Place(1))
         qkv = "decoder.layers.0.self_attention.linear_qkv.weight"
 
@@ -273,7 +273,7 @@ class Refusals(RanksTest):
                     Place(0, 0), Place(0, 1))
 
     def test_without_it_the_others_are_shown(self) -> None:
-        name = "decoder.layers.0.mixer.in_proj.weight"
+        name = "decoder.layers.0.mixer.gate.weight"
         spec = filled(Spec(2, kind="F32"), 1)
         whole = spec.whole["decoder.final_layernorm.weight"][1]
         self.write(spec, lambda saved: model_of(saved).update({name: stored(whole)}), Place(0), Place(1))

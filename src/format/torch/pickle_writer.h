@@ -44,6 +44,8 @@ class PickleWriter {
   void set_all() { add('u'); }
   /// Calls the last value but one with the tuple that is the last one.
   void call() { add('R'); }
+  /// Gives the last value but one the state that is the last one.
+  void build() { add('b'); }
   /// What the last value is the id of.
   void persistent() { add('Q'); }
 

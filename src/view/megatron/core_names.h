@@ -20,9 +20,12 @@ struct CoreName {
   Layers layers = Layers::kNone;
   /// Of all experts: the expert is the first axis behind that of the layers.
   bool has_experts = false;
-  /// The module whose weight it is: all but the last word. Empty for the embedding and the output
-  /// layer, which are outside of the decoder.
+  /// The module whose weight it is: all but the last word, and without "weight" before the names of
+  /// parts (mixer.in_proj.weight.z). Empty for the embedding and the output layer, which are
+  /// outside of the decoder.
   std::string module{};
+  /// Whether the module is one of Transformer Engine, which has a state.
+  bool has_state = false;
 
   std::size_t leading_axes() const noexcept {
     return (layers == Layers::kStacked ? 1U : 0U) + (has_experts ? 1U : 0U);

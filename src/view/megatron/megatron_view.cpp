@@ -16,6 +16,7 @@
 
 #include "format/torch/pickle_writer.h"
 #include "format/torch/torch_zip_writer.h"
+#include "modelmap/layer_pattern.h"
 #include "plan/target/target_table.h"
 #include "view/dcp/box_plan.h"
 #include "view/dcp/dcp_files.h"
@@ -40,11 +41,6 @@ std::string none_in_a_list() {
   out.none();
   out.append_all();
   return torch_archive(std::move(out).finish());
-}
-
-/// Routers are modules of Megatron-Core, and not of Transformer Engine.
-bool is_router(std::string_view module) {
-  return module.ends_with(".router");
 }
 
 /// "....self_attention.core_attention" of "....self_attention.linear_qkv"; empty: it is in none.
@@ -81,7 +77,10 @@ class Modules {
           .for_parameter(weight.name);
     }
     if (name.layers == CoreName::Layers::kStacked) require_layers(front.front(), weight);
-    if (name.module.empty() || is_router(name.module)) return;
+    if (name.module.empty()) return;
+    const std::string core = core_attention_of(name.module);
+    if (has_attention_ && !core.empty()) front_.emplace(core, front);
+    if (!name.has_state) return;
     const auto [known, is_new] = front_.emplace(name.module, front);
     if (known->second != front) {
       throw Error(ErrorKind::kBadInput, "has the shape " + to_string(shape) +
@@ -89,9 +88,9 @@ class Modules {
                                             to_string(known->second) + " in front")
           .for_parameter(weight.name);
     }
-    const std::string core = core_attention_of(name.module);
-    if (has_attention_ && !core.empty()) front_.emplace(core, front);
   }
+  /// One that needs no weight.
+  void add(const std::string& module) { front_.emplace(module, Shape()); }
 
   const std::map<std::string, Shape>& all() const noexcept { return front_; }
 
@@ -141,9 +140,11 @@ std::string key_of(const std::string& module, const Shape& offset, const Shape& 
 /// too
 ///         few dimensions or no elements; kUnsupported for more than a million layers and experts.
 std::vector<PassedObject> extra_states(const std::vector<const TargetParameter*>& weights,
-                                       bool has_attention) {
+                                       bool has_attention, bool is_hybrid) {
   Modules modules(has_attention);
   for (const TargetParameter* weight : weights) modules.add(*weight);
+  // That of the output layer, a HybridModel asks for.
+  if (is_hybrid) modules.add("output_layer");
   const auto none = std::make_shared<const std::string>(none_in_a_list());
   std::vector<PassedObject> objects;
   for (const auto& [module, front] : modules.all()) {
@@ -165,7 +166,8 @@ constexpr std::string_view kMegatronDirectory = "megatron/";
 /// Of the step that belongs to no training: Megatron then loads weights alone.
 constexpr std::string_view kRelease = "megatron/release/";
 /// Of the maps that state names and forms in torch_dist checkpoints. Ranks have other rows.
-constexpr std::array<std::string_view, 1> kCoreSides{"Megatron-Core torch_dist"};
+constexpr std::string_view kHybridSide = "Megatron-Core torch_dist hybrid";
+constexpr std::array<std::string_view, 2> kCoreSides{"Megatron-Core torch_dist", kHybridSide};
 
 std::vector<const TargetParameter*> weights_of(const ViewContext& context,
                                                const TakesParameter& takes) {
@@ -203,10 +205,68 @@ bool has_attention_states(const ShownModel& model) {
   return found == model.settings.end() || found->second != 0;
 }
 
+/// What Megatron-LM compares of the training's arguments before it loads weights. The pattern tells
+/// it that they are those of a HybridModel: without it, it asks for the names of a GPTModel
+/// (megatron/training/checkpointing.py, _maybe_setup_gpt_to_hybrid_load, check_checkpoint_args).
+struct HybridArgs {
+  std::string pattern{};
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::optional<std::int64_t> heads{};  ///< if the map knows them
+};
+
+/// @throws Error kBadInput if the names do not tell the pattern.
+HybridArgs hybrid_args(const ShownModel& model,
+                       const std::vector<const TargetParameter*>& weights) {
+  constexpr std::string_view kNorm = "decoder.final_norm.weight";
+  HybridArgs args;
+  std::vector<modelmap::LayerTensor> names;
+  for (const TargetParameter* weight : weights) {
+    names.push_back({weight->name, {}});
+    const Shape& shape = weight->grid->full_shape();
+    if (weight->name == kNorm && shape.size() == 1) args.hidden = shape[0];
+  }
+  const auto named = modelmap::layers_of_names(names);
+  const bool is_told = named && named->is_hybrid && named->text().find('?') == std::string::npos;
+  if (!is_told || args.hidden == 0) {
+    throw Error(ErrorKind::kBadInput,
+                "the names of the weights do not tell the layers of a HybridModel, which megatron/ "
+                "has to state")
+        .hint("show all weights: leave --include and --exclude out");
+  }
+  args.pattern = named->text();
+  args.layers = static_cast<std::int64_t>(named->decoder.size());
+  const auto heads = model.settings.find("num_attention_heads");
+  if (heads != model.settings.end()) args.heads = heads->second;
+  return args;
+}
+
+void write_args(const HybridArgs& args, PickleWriter& out) {
+  out.text("args");
+  out.global({"argparse", "Namespace"});
+  out.empty_tuple();
+  out.call();
+  out.empty_dict();
+  out.mark();
+  out.text(modelmap::kLayerPattern);
+  out.text(args.pattern);
+  out.text("num_layers");
+  out.integer(args.layers);
+  out.text("hidden_size");
+  out.integer(args.hidden);
+  if (args.heads) {
+    out.text("num_attention_heads");
+    out.integer(*args.heads);
+  }
+  out.set_all();
+  out.build();
+}
+
 /// The state that is no tensor: what generate_state_dict() of Megatron has without arguments,
 /// optimizer and generators of random numbers. It asks the model for tensors in the form that
 /// content_metadata states.
-std::string common_state(const std::optional<bool>& numbered) {
+std::string common_state(const std::optional<bool>& numbered,
+                         const std::optional<HybridArgs>& hybrid) {
   PickleWriter out;
   out.empty_dict();
   out.mark();
@@ -214,6 +274,7 @@ std::string common_state(const std::optional<bool>& numbered) {
   out.real(3.0);
   out.text("iteration");
   out.integer(0);
+  if (hybrid) write_args(*hybrid, out);
   if (numbered) {
     out.text("content_metadata");
     out.empty_dict();
@@ -245,7 +306,10 @@ std::vector<OutputFile> megatron_view(const ViewContext& context) {
   const TakesParameter takes = weights_alone(context);
   const std::vector<const TargetParameter*> weights = weights_of(context, takes);
   const std::optional<bool> numbered = numbered_layers(weights);
-  std::vector<PassedObject> objects = extra_states(weights, has_attention_states(context.model));
+  std::optional<HybridArgs> hybrid;
+  if (context.model.side == kHybridSide) hybrid = hybrid_args(context.model, weights);
+  std::vector<PassedObject> objects =
+      extra_states(weights, has_attention_states(context.model), hybrid.has_value());
   // Megatron reads each layer and each expert by itself, and PyTorch an archive as a whole.
   const BoxScope scope{takes, [](const TargetParameter& parameter) {
                          return parse_core_name(parameter.name).leading_axes();
@@ -265,7 +329,7 @@ std::vector<OutputFile> megatron_view(const ViewContext& context) {
     files.push_back({release + DcpFiles::name(number), std::make_shared<DcpFile>(set, number)});
   }
   // In the order in which Megatron writes them.
-  files.push_back({release + "common.pt", text_file(common_state(numbered))});
+  files.push_back({release + "common.pt", text_file(common_state(numbered, hybrid))});
   files.push_back(
       {release + ".metadata", std::make_shared<MadeFile>([set] { return set->table(); })});
   files.push_back({release + "metadata.json", text_file(std::string(kBackends))});
