@@ -23,6 +23,15 @@ RUNS: dict[str, dict[str, Any]] = {
     "states of experts in buckets": {"family": "qwen3-moe", "type": "bf16", "data": 2, "expert": 2, "tensor": 2,
                                      "optimizer": "dp_reshardable", "bucket": 1000},
 }
+# GPTModels, the patterns of their HybridModels, and the cuts of these.
+HYBRIDS: dict[str, dict[str, Any]] = {
+    "hybrid model": {"pattern": "*-|*-", "cut": {"pipeline": 2, "tensor": 2}, "tensor": 2},
+    "hybrid model of uneven stages": {"pattern": "*-*|-", "cut": {"pipeline": 2}, "family": "qwen3"},
+    "hybrid model with tied embeddings": {"pattern": "*-*-", "cut": {"tensor": 2}, "family": "qwen2", "tied": True},
+    "hybrid model with experts": {"pattern": "*E*E", "cut": {"data": 2, "expert": 2}, "family": "qwen3-moe"},
+    "hybrid model of latent attention": {"pattern": "+-+E+E", "cut": {}, "family": "deepseek-v3", "layers": 3,
+                                         "numbered": True},
+}
 # Of a release without Megatron-LM.
 CORE_RUNS = ("four ranks", "Megatron-Core's own layers with experts", "experts on two ranks", "latent attention",
              "tied embeddings and two stages")
@@ -37,4 +46,6 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
         seed = rng.randrange(1 << 30)
         yield Job(f"random run {seed}", "judge.random_run", {"seed": seed, "core_alone": not is_newest})
     if is_newest:
+        for name, words in HYBRIDS.items():
+            yield Job(name, "judge.hybrid_run", {"seed": form.seed, **words})
         yield Job("a norm that no other program has", "judge.norm_of_queries")

@@ -93,6 +93,44 @@ def norm_of_queries(directory: Path) -> None:
     forked.alone(hub.compute, directory / "hf", directory / "logits.pt")
 
 
+def hybrid_run(directory: Path, pattern: str, cut: dict[str, int], **words: Any) -> Counts:
+    """A HybridModel starts from the view of a GPTModel, and computes what that computes."""
+    settings = Settings(**words)
+    ranks.run(settings, training.save, directory / "run", directory / "truth")
+    name = "megatron-hybrid-numbered" if settings.numbered else "megatron-hybrid"
+    reshardfs("export", directory / "run", directory / "start", "--map", name, "--views", "megatron", "--map-var",
+              "attention_states=0", "--map-var", f"num_attention_heads={settings.heads}", "--map-var",
+              f"hybrid_layer_pattern={pattern}")
+    hybrid = settings.cut(pattern=pattern, tensor=1, pipeline=1, data=1, expert=1)
+    for where, other in (("loaded", hybrid.cut(**cut)), ("alone", hybrid.cut(pattern=pattern.replace("|", "")))):
+        ranks.run(other, training.load, directory / "start/megatron", directory / where)
+        expected = numbered(truth.whole(directory / "truth/weights"), settings.layers)
+        require_same(truth.whole(directory / where), hybrid_names(expected, pattern.replace("|", "")), 0)
+    alone = settings.cut(tensor=1, pipeline=1, data=1, expert=1)
+    iteration = directory / "run" / f"iter_{training.ITERATION:07d}"
+    ranks.run(alone, training.compute, iteration, directory / "gpt.pt")
+    ranks.run(hybrid.cut(pattern=pattern.replace("|", "")), training.compute, directory / "start/megatron/release",
+              directory / "hybrid.pt")
+    one, other = torch.load(directory / "gpt.pt"), torch.load(directory / "hybrid.pt")
+    assert torch.equal(one, other), f"logits differ by {(one - other).abs().max()}"
+    return {"HybridModel loads --views megatron and computes what GPTModel does": 1}
+
+
+def hybrid_names(tensors: dict[str, torch.Tensor], pattern: str) -> dict[str, torch.Tensor]:
+    """Of a GPTModel whose layers have numbers: those of a HybridModel."""
+    attention = [place for place, symbol in enumerate(pattern) if symbol in "*+"]
+    other = [place for place, symbol in enumerate(pattern) if symbol in "-E"]
+    out = {}
+    for name, tensor in tensors.items():
+        start, layers, rest = name.partition("decoder.layers.")
+        if layers:
+            number, _, part = rest.partition(".")
+            places = attention if part.startswith(("self_attention.", "input_layernorm.")) else other
+            name = f"{start}{layers}{places[int(number)]}.{part}"
+        out[name.replace("decoder.final_layernorm", "decoder.final_norm")] = tensor
+    return out
+
+
 def run(directory: Path, settings: Settings, rng: random.Random) -> Counts:
     print(settings, flush=True)
     tensors = saved(directory, settings)

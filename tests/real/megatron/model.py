@@ -66,6 +66,14 @@ def spec_of(settings: Settings, config: TransformerConfig) -> Any:
 
 def build(settings: Settings) -> torch.nn.Module:
     config = config_of(settings)
+    if settings.pattern:
+        from megatron.core.models.hybrid.hybrid_layer_specs import hybrid_stack_spec
+        from megatron.core.models.hybrid.hybrid_model import HybridModel
+
+        return HybridModel(config, hybrid_stack_spec, settings.padded, 64, hybrid_layer_pattern=settings.pattern,
+                           parallel_output=False, pre_process=parallel_state.is_pipeline_first_stage(),
+                           post_process=parallel_state.is_pipeline_last_stage(),
+                           share_embeddings_and_output_weights=settings.tied, position_embedding_type="rope")
     model = GPTModel(config, spec_of(settings, config), settings.padded, 64, parallel_output=False,
                      pre_process=parallel_state.is_pipeline_first_stage(),
                      post_process=parallel_state.is_pipeline_last_stage(),

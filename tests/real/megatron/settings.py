@@ -21,6 +21,8 @@ WITH_EXPERTS = ("qwen3-moe", "mixtral", "deepseek-v3")
 class Settings:
     family: str = "llama"
     layers: int = 2
+    # Of a HybridModel, with '|' between stages; empty: it is a GPTModel.
+    pattern: str = ""
     groups: int = 2
     tied: bool = False
     query_rank: int | None = 12  # of deepseek-v3
@@ -99,7 +101,7 @@ def random_settings(rng: random.Random) -> Settings:
 def fields(settings: Settings) -> dict[str, Any]:
     """Of Megatron's TransformerConfig."""
     out: dict[str, Any] = {
-        "num_layers": settings.layers, "hidden_size": HIDDEN, "num_attention_heads": settings.heads,
+        "num_layers": len(settings.pattern.replace("|", "")) or settings.layers, "hidden_size": HIDDEN, "num_attention_heads": settings.heads,
         "ffn_hidden_size": 24, "kv_channels": settings.head, "num_query_groups": settings.groups,
         "normalization": "RMSNorm", "layernorm_epsilon": 1e-6, "add_bias_linear": False, "add_qkv_bias": settings.family == "qwen2",
         "gated_linear_unit": True, "qk_layernorm": settings.family in ("qwen3", "qwen3-moe", "deepseek-v3"),
@@ -116,7 +118,7 @@ def fields(settings: Settings) -> dict[str, Any]:
     if settings.family == "deepseek-v3":
         out.update(moe_router_score_function="sigmoid", moe_router_enable_expert_bias=True,
                    moe_shared_expert_intermediate_size=12, moe_router_topk_scaling_factor=2.5)
-    if settings.has_experts and settings.numbered:
+    if settings.has_experts and settings.numbered and not settings.pattern:
         first_dense = settings.family == "deepseek-v3"
         out["moe_layer_freq"] = [int(not first_dense or layer > 0) for layer in range(settings.layers)]
     return out
@@ -137,7 +139,11 @@ def command_line(settings: Settings, **paths: str) -> list[str]:
     words = ["pretrain_gpt.py"]
     if settings.family != "deepseek-v3":
         words.append("--group-query-attention")
+    if settings.pattern:
+        words += ["--hybrid-layer-pattern", settings.pattern]
     for name, value in fields(settings).items():
+        if settings.pattern and name == "num_layers":  # the pattern says it
+            continue
         said = SAID.get(name, f"--{name.replace('_', '-')}")
         if isinstance(said, dict):
             words += said[value]
