@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sys
 import unittest
 from pathlib import Path
@@ -113,6 +114,21 @@ class GoldenMegatron(unittest.TestCase):
                                 ("deepseek-v3/hybrid", "+-+E+E")):
             result = run("inspect", GOLDEN / source)
             self.assertIn(f"'{pattern}'", result.stdout)
+
+    def test_a_pattern_that_the_names_contradict_is_refused(self) -> None:
+        for pattern, layers, words in (
+                ("M-MM", 4, "has 'M' for layer 3, whose tensors are those of '*'"),
+                ("M-M*-", 5, "has 5 layers, but the names of the tensors have 4"),
+                ("M-M*", 2, "has 4 layers, but the arguments state num_layers 2"),
+                ("M-M[*]", 4, "groups of layers are not supported")):
+            with self.subTest(pattern), scratch() as root:
+                shutil.copytree(GOLDEN / "nemotron-h/torch_dist", root / "run")
+                args = {"hybrid_layer_pattern": pattern, "num_layers": layers}
+                write_archive(root / "run/iter_0000007/common.pt",
+                              {"args": Call(Global("argparse", "Namespace"), (), args, new=True), "iteration": 7})
+                result = run("export", root / "run", root / "out")
+                self.assertNotEqual(result.code, 0, result.stdout)
+                self.assertIn(words, result.stderr)
 
     def test_what_has_no_counterpart_is_refused(self) -> None:
         def refusal(source: str, *options: str) -> str:
