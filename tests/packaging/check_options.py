@@ -17,6 +17,7 @@ FOREIGN = {
     "tensor-parallel-size": "vLLM", "dist-ckpt-optim-fully-reshardable": "Megatron-LM",
     "qk-layernorm": "Megatron-LM", "transformer-impl": "Megatron-LM",
     "make-vocab-size-divisible-by": "Megatron-LM", "moe-layer-freq": "Megatron-LM",
+    "hybrid-layer-pattern": "Megatron-LM", "finetune": "Megatron-LM",
     "mla-down-proj-fusion": "Megatron-LM", "ckpt-convert-format": "Megatron-LM", "ckpt-convert-save": "Megatron-LM",
     "loader": "Megatron-LM", "saver": "Megatron-LM", "take-over": "between two processes of a mount",
     "noop-layers": "MindSpeed-LLM",
