@@ -176,6 +176,12 @@ class Sets:
         (to / "Qwen3-8B").mkdir()
         (to / "Qwen3-8B/config.json").write_text(json.dumps(config_of(case)))
 
+    def hybrid(self, to: Path) -> None:
+        """What a training of a HybridModel leaves, and the same model from the hub."""
+        case = ROOT / "tests/golden_megatron/llama-optimizer"
+        shutil.copytree(case / "hybrid", to / "hybrid-run")
+        shutil.copytree(case / "hf", to / "Llama-3.1-8B")
+
     def zero(self, to: Path) -> None:
         """What a training with DeepSpeed on four devices leaves, beside the model's configuration and tokenizer."""
         weights = {name: array for name, (_, array) in golden("qwen3_mcore", "src").items()}
@@ -208,6 +214,7 @@ class Sets:
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("zero3-run", Sets.zero),
     ("megatron-run", Sets.megatron),
+    ("--map megatron-hybrid", Sets.hybrid),
     ("--dequantize", Sets.quantized),
     (r"checkpoint\.pt|global_step_10|Meta-Llama|(export|mount) run ", Sets.torch),
     ("--map megatron", Sets.whole_qwen),
