@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "checkpoint/items/item_set.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/side_files.h"
@@ -101,6 +102,7 @@ bool is_checkpoint(const fs::path& path) noexcept {
       case PathKind::kMissing:
         return false;
       case PathKind::kDirectory:
+        if (is_unfinished_item_set(path, nullptr)) return false;
         return has_source_files(path) || has_model_file(path);
       case PathKind::kOther:
         return fs::is_regular_file(path) && begins_like_checkpoint(path, nullptr);

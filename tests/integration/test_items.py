@@ -228,6 +228,7 @@ class Items(unittest.TestCase):
         shutil.copytree(FSDP, self.root / "tmp_step_2")
         self.refused("is a save that has not ended: torch_checkpointing calls it 'step_2' when all ranks have finished",
                      source=self.root / "tmp_step_2")
+        self.assertNotIn("run: reshardfs", run("inspect", self.root).stderr)
 
     # ------------------------------------------------------------------------------------------------ the table
 

@@ -25,8 +25,12 @@ namespace fs = std::filesystem;
 /// Before the name that the directory gets when all ranks have finished.
 constexpr std::string_view kUnfinished = "tmp_";
 
+bool has_items(const fs::path& directory, const SourceTreePtr& tree) {
+  return find_item_table(directory, tree) || has_item_files(directory, tree);
+}
+
 bool is_item_set(const fs::path& directory, const SourceTreePtr& tree) {
-  if (!find_item_table(directory, tree) && !has_item_files(directory, tree)) return false;
+  if (!has_items(directory, tree)) return false;
   const std::string name = directory_name(directory);
   if (!name.starts_with(kUnfinished)) return true;
   throw Error(ErrorKind::kBadInput, "is a save that has not ended: torch_checkpointing calls it '" +
@@ -109,13 +113,17 @@ std::optional<std::vector<StepInfo>> find_item_steps(const fs::path& directory,
   return std::vector<StepInfo>();
 }
 
+bool is_unfinished_item_set(const fs::path& directory, const SourceTreePtr& tree) {
+  return directory_name(directory).starts_with(kUnfinished) && has_items(directory, tree);
+}
+
 std::optional<std::string> step_of_items(const fs::path& directory, const SourceTreePtr& tree) {
   const std::string name = directory_name(directory);
   const std::size_t before = name.find_last_not_of("0123456789");
   const auto step =
       parse_number(std::string_view(name).substr(before == std::string::npos ? 0 : before + 1));
   if (!step || name.starts_with(kUnfinished)) return std::nullopt;
-  if (!find_item_table(directory, tree) && !has_item_files(directory, tree)) return std::nullopt;
+  if (!has_items(directory, tree)) return std::nullopt;
   return std::to_string(*step);
 }
 

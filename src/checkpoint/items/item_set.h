@@ -25,6 +25,9 @@ std::optional<Discovery> discover_items(const std::filesystem::path& directory,
 std::optional<std::vector<StepInfo>> find_item_steps(const std::filesystem::path& directory,
                                                      const SourceTreePtr& tree);
 
+/// Whether the directory has a save that has not ended, by its name: it is never read.
+bool is_unfinished_item_set(const std::filesystem::path& directory, const SourceTreePtr& tree);
+
 /// The step in the name of a directory that such a checkpoint is in, which may have any name: the
 /// number at its end, "300" for "run-300". nullopt: there is none, or the save has not ended, or
 /// there is no such checkpoint.
