@@ -340,8 +340,9 @@ class RandomRanks:
                 "linear_num_value_heads": 4, "untie_embeddings_and_output_weights": True, "swiglu": False}
         for (rank, stage), models in self.files.items():
             name = f"mp_rank_{rank:02}" + (f"_{stage:03}" if self.pipeline > 1 else "")
-            content = {"args": Call(Global("argparse", "Namespace"), (), args, new=True), "iteration": 100,
-                       "rng_state": [{"torch_rng_state": stored(np.arange(16, dtype=np.uint8), "U8")}]}
+            content = {"args": Call(Global("argparse", "Namespace"), (), args, new=True), "iteration": 100}
+            if self.rng.random() < 0.5:  # without --no-save-rng
+                content["rng_state"] = [{"torch_rng_state": stored(np.arange(16, dtype=np.uint8), "U8")}]
             for key, tensors in models.items():
                 content[key] = ordered({end: stored(array) for end, array in tensors.items()})
             write_archive(directory / f"iter_0000100/{name}/model_optim_rng.pt", content)

@@ -25,13 +25,13 @@ class RankFileReader {
   explicit RankFileReader(const TorchArchive& archive) : archive_(archive) {}
 
   MegatronRankFile read() {
-    TorchSave saved = read_torch_save(archive_);
-    for (TorchTensor& tensor : saved.tensors) take(std::move(tensor), &MegatronChunk::tensors);
-    for (RefusedTensor& tensor : saved.refused) take(std::move(tensor), &MegatronChunk::refused);
-    for (SavedValue& value : saved.beside.values) take(std::move(value));
     const PickleTree& tree = archive_.tree();
     out_.args = MegatronArgs(tree, tree.find(tree.root(), "args"));
     const bool is_hybrid = layer_pattern_text(out_.args).has_value();
+    TorchSave saved = read_saved(is_hybrid && has_empty_model(tree));
+    for (TorchTensor& tensor : saved.tensors) take(std::move(tensor), &MegatronChunk::tensors);
+    for (RefusedTensor& tensor : saved.refused) take(std::move(tensor), &MegatronChunk::refused);
+    for (SavedValue& value : saved.beside.values) take(std::move(value));
     if (is_hybrid) add_empty_chunks(tree);
     require_chunks(is_hybrid);
     for (MegatronChunk& chunk : out_.chunks) find_layers(chunk);
@@ -43,6 +43,34 @@ class RankFileReader {
   [[noreturn]] void refuse(const std::string& what, const char* hint,
                            ErrorKind kind = ErrorKind::kUnsupported) const {
     throw Error(kind, what).in_file(archive_.source().name()).hint(hint);
+  }
+
+  /// Whether no part of the model has an entry.
+  static bool has_empty_model(const PickleTree& tree) {
+    const auto entries = [&](const std::string& key) {
+      const PickleValue model = tree.find(tree.root(), key);
+      return tree.count(model.is(PickleKind::kDict) ? model : tree.items(model));
+    };
+    std::size_t all = entries("model");
+    for (std::size_t chunk = 0; has_key(tree, chunk); ++chunk) {
+      all += entries("model" + std::to_string(chunk));
+    }
+    return all == 0;
+  }
+
+  static bool has_key(const PickleTree& tree, std::size_t chunk) {
+    return !tree.find(tree.root(), "model" + std::to_string(chunk)).is(PickleKind::kUnset);
+  }
+
+  /// @param may_be_empty the stage may have no layer, embedding and output: then only the model
+  ///        counts, and there may be no tensor at all.
+  TorchSave read_saved(bool may_be_empty) const {
+    try {
+      return read_torch_save(archive_);
+    } catch (const Error& error) {
+      if (!may_be_empty || error.kind() != ErrorKind::kUnsupported) throw;
+      return {};
+    }
   }
 
   /// The chunk with a name; nullptr if it is not below a key of the model.
@@ -96,13 +124,9 @@ class RankFileReader {
 
   /// A segment of a HybridModel may have no layer, and its stage no embedding and no output.
   void add_empty_chunks(const PickleTree& tree) {
-    const auto has = [&](const std::string& key) {
-      return !tree.find(tree.root(), key).is(PickleKind::kUnset);
-    };
-    if (out_.chunks.empty() && has("model")) out_.chunks.resize(1);
-    while (!plain_ && has("model" + std::to_string(out_.chunks.size()))) {
-      out_.chunks.emplace_back();
-    }
+    const bool has_plain = !tree.find(tree.root(), "model").is(PickleKind::kUnset);
+    if (out_.chunks.empty() && has_plain) out_.chunks.resize(1);
+    while (!has_plain && has_key(tree, out_.chunks.size())) out_.chunks.emplace_back();
   }
 
   void require_chunks(bool may_be_empty) const {
