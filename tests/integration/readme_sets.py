@@ -202,6 +202,10 @@ class Sets:
             "model.layers.0.mlp.down_proj.weight_scale_inv": ("F32", np.ones((2, 3), "<f4"))})
         (place / "config.json").write_text(json.dumps({"quantization_config": {"weight_block_size": [2, 2]}}))
 
+    def items(self, to: Path) -> None:
+        """What torch_checkpointing has saved."""
+        shutil.copytree(ROOT / "tests/goldentorch/items_fsdp4_torch_215/src", to / "run/step_2")
+
     def torch(self, to: Path) -> None:
         """What PyTorch's trainers leave."""
         cases = ROOT / "tests/goldentorch"
@@ -213,6 +217,7 @@ class Sets:
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("zero3-run", Sets.zero),
+    ("run/step_2", Sets.items),
     ("megatron-run", Sets.megatron),
     ("--map megatron-hybrid", Sets.hybrid),
     ("--dequantize", Sets.quantized),

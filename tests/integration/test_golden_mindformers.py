@@ -307,7 +307,7 @@ class Releases(GoldenTest):
         for text in ("context:\n  mode: 0\n", "use_legacy: False\npretrained_model_dir: '/m'\n",
                      "context:\n  device:\n    mode: 1\n", "mode: 1\n"):
             self.refused(self.case.hub, *self.words, *self.yaml(text), says=(
-                "--map-var contiguous=0 or contiguous=1", "--training-config", "release=1.7"))
+                "--map-var contiguous=0 or contiguous=1", "--training-config", "release=N with the release of MindFormers that trains"))
 
     def test_a_release_that_the_file_contradicts(self) -> None:
         self.refused(self.case.hub, *self.words, "--map-var", "release=1.6",

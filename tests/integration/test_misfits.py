@@ -78,7 +78,7 @@ class Misfits(unittest.TestCase):
 
     def target_refused(self, target: str | Json, problem: str, text: str) -> None:
         self.refused(two_ranks(), {"--src-strategy": ROWS_OF_2, "--dst-strategy": target},
-                     "parameter 'w'", problem, "shape [8, 6]",
+                     "parameter 'w'", problem, "[8, 6]",
                      "source: device matrix [2], tensor map [0, -1];", f"target: {text}",
                      "--dst-strategy")
 

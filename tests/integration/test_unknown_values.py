@@ -163,7 +163,7 @@ class SettingsOfTheTraining(MapTest):
         readings = ("unknown variable 'contiguous'", "0 means query, key and value of each group in turn",
                     "1 means all queries, then all keys, then all values", "self_attn",
                     "--map-var contiguous=0 or contiguous=1", "--training-config",
-                    "use_contiguous_weight_layout_attention", "release=1.7")
+                    "use_contiguous_weight_layout_attention", "release=N with the release of MindFormers that trains")
         commands: list[tuple[str | Path, ...]] = [
             ("mount", self.source, self.root / "mnt"), ("export", self.source, self.root / "out"),
             ("plan", self.source), ("inspect", self.source), ("hash", self.source)]
@@ -321,6 +321,13 @@ class Origins(MapTest):
                         r"(?m)^layer +1  the tensor's name$"):
             self.assertRegex(text, pattern)
         self.assert_bytes(text, "decoder.layers.1.mlp.linear_fc1.weight")
+
+    def test_of_all_that_a_pattern_matches(self) -> None:
+        names = ("decoder.layers.0.mlp.linear_fc1.weight", "decoder.layers.1.mlp.linear_fc1.weight")
+        each = [self.why(name, self.source, *self.words) for name in names]
+        self.assertEqual(self.why("*.mlp.linear_fc1.*", self.source, *self.words), "\n".join(each))
+        self.fails(2, "inspect", self.source, *self.words, "--why", "*.linear_fc9.*",
+                   words=("no parameter matches this pattern",))
 
     def assert_bytes(self, text: str, name: str) -> None:
         """The ranges that are printed hold the tensor."""

@@ -437,7 +437,8 @@ class RankModel {
     }
     SavedBeside& first = beside.front();
     for (const std::string_view name : kShownArguments) {
-      if (args_.has(name)) {
+      const bool is_pattern = name.starts_with("hybrid_");
+      if (is_pattern ? args_.is_set(name) : args_.has(name)) {
         first.values.push_back({"args." + std::string(name), args_.words(name)});
       }
     }

@@ -112,9 +112,9 @@ TEST(Variables, FollowFromSettingsOfTheTraining) {
   setting.releases = {{*Release::parse("1.0"), 0}, {*Release::parse("1.7"), 1}};
   variables.settings["it"] = setting;
   const std::string unknown = value("it", variables);
-  for (const char* word :
-       {"unknown variable 'it'", "0 means one", "1 means the other", "--map-var it=0 or it=1",
-        "--training-config", "use_it", "--map-var release=1.7"}) {
+  for (const char* word : {"unknown variable 'it'", "0 means one", "1 means the other",
+                           "--map-var it=0 or it=1", "--training-config", "use_it",
+                           "--map-var release=N with the release of Frame that trains"}) {
     EXPECT_THAT(unknown, HasSubstr(word));
   }
   for (const auto& [release, wanted] :
