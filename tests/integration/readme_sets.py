@@ -180,6 +180,7 @@ class Sets:
         """What a training of a HybridModel leaves, and the same model from the hub."""
         case = ROOT / "tests/golden_megatron/llama-optimizer"
         shutil.copytree(case / "hybrid", to / "hybrid-run")
+        shutil.copytree(case / "gpt", to / "gpt-run")
         shutil.copytree(case / "hf", to / "Llama-3.1-8B")
 
     def zero(self, to: Path) -> None:
