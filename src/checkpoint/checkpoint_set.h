@@ -126,6 +126,10 @@ class CheckpointSet {
   bool takes_state_key() const;
   /// The kind that recognized the source; nullptr for files of ranks and whole models.
   const SetFormat* described_by() const noexcept { return described_by_; }
+  /// The same; of a directory of steps, the kind of the step.
+  const SetFormat* step_described_by() const noexcept {
+    return step_described_by_ != nullptr ? step_described_by_ : described_by_;
+  }
   /// Sets what was found out before the set was made.
   void set_completeness(Completeness statement);
   /// The value of --src-prefix that selects the same run's files again, even if others have
@@ -168,6 +172,7 @@ class CheckpointSet {
   std::vector<RefusedTensor> unreadable_;
   SavedBeside beside_;
   const SetFormat* described_by_ = nullptr;
+  const SetFormat* step_described_by_ = nullptr;
   bool kind_takes_state_key_ = true;
   bool applies_state_key_ = false;
   std::string series_;

@@ -148,6 +148,7 @@ std::optional<Discovery> discover_described_set(const std::filesystem::path& sou
       first_answer<Discovery>(source, options, [&](const SetFormat& format, const auto& tree) {
         std::optional<Discovery> answer = format.discover(source, options, tree);
         if (!answer) return answer;
+        if (answer->step_format == nullptr) answer->step_format = answer->format;
         answer->format = &format;
         if (!format.takes_state_key) {
           refuse_state_key(source, options);

@@ -345,6 +345,7 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   set.unreadable_ = once_each(unreadable_);
   set.root_ = path_;
   set.described_by_ = found_.format;
+  set.step_described_by_ = found_.step_format;
   set.kind_takes_state_key_ = found_.takes_state_key;
   set.applies_state_key_ = found_.applies_state_key;
   set.step_ = found_.step;

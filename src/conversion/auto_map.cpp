@@ -36,6 +36,7 @@ using modelmap::ModelMap;
 using modelmap::SourceTensor;
 
 constexpr const char* kAuto = "auto";
+constexpr const char* kHub = "Hugging Face";
 
 /// Where rules stand: file and line.
 using Places = std::set<std::pair<std::string, std::int64_t>>;
@@ -77,14 +78,16 @@ void count_rules(const ModelMap& map, Direction direction, const std::vector<Sou
 }
 
 Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,
-                  const std::vector<SourceTensor>& tensors) {
+                  const std::vector<SourceTensor>& tensors, const modelmap::ModelConfig& config) {
   const bool forward = direction == Direction::kForward;
   Candidate candidate{.map = name,
                       .types = map.types,
                       .reads = forward ? map.from_side : map.to_side,
                       .shows = target_side(map, direction)};
   const NameGlobs& drops = forward ? map.drop_from : map.drop_to;
-  const std::vector<bool> taken = taken_names(map, direction, tensors, {});
+  modelmap::MapOptions options;
+  options.config = config;
+  const std::vector<bool> taken = taken_names(map, direction, tensors, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (taken[i]) {
       ++candidate.taken;
@@ -115,11 +118,13 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
 /// @param why no map fits; empty: not known.
 [[noreturn]] void refuse_none(const std::vector<Candidate>& candidates, std::size_t count,
                               const std::string& why) {
+  // One that takes all has been left out for another reason.
+  const auto rank = [](const Candidate& one) { return one.left.empty() ? 0 : one.taken; };
   const auto best =
       std::max_element(candidates.begin(), candidates.end(),
-                       [](const auto& a, const auto& b) { return a.taken < b.taken; });
+                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   std::string text = "--map auto: no installed map takes the names of the source";
-  if (best != candidates.end() && best->taken > 0) {
+  if (best != candidates.end() && rank(*best) > 0) {
     text += "; " + best->map + " takes " + std::to_string(best->taken) + " of " +
             counted(count, "tensor") + ", but not '" + printable(best->left) + "'";
   }
@@ -151,19 +156,20 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
       .hint("name the one for the program that saved the source, or that reads the result");
 }
 
-std::vector<std::string> model_types_in(const std::filesystem::path& config,
-                                        const std::filesystem::path& linkless_root) {
-  std::vector<std::string> types;
+/// Adds what config.json states.
+void read_known(const std::filesystem::path& config, const std::filesystem::path& linkless_root,
+                KnownSource& out) {
   const SourceTreePtr tree = linkless_tree_of(linkless_root, config);
-  if (config.empty() || path_kind(config, tree) != PathKind::kOther) return types;
-  const auto json = JsonDocument::parse(read_small_file(config, modelmap::kMaxConfigBytes, tree));
-  if (!json || !json->value().is_object()) return types;
+  if (config.empty() || path_kind(config, tree) != PathKind::kOther) return;
+  const std::string text = read_small_file(config, modelmap::kMaxConfigBytes, tree);
+  const auto json = JsonDocument::parse(text);
+  if (!json || !json->value().is_object()) return;
+  out.config = modelmap::ModelConfig::parse(text, config.filename().string());
   const JsonValue top = json->value();
   for (const auto& level : {std::optional(top), top.find("text_config")}) {
     const auto type = level && level->is_object() ? level->find("model_type") : std::nullopt;
-    if (type && type->text()) types.emplace_back(*type->text());
+    if (type && type->text()) out.model_types.emplace_back(*type->text());
   }
-  return types;
 }
 
 /// See KnownSource.
@@ -173,7 +179,7 @@ std::string_view program_of(const CheckpointSet& set) {
        {"megatron_ranks", "Megatron-Core ranks"},
        {"checkpoint_2", "MindFormers"},
        {"meta", "Meta"}}};
-  const SetFormat* const format = set.described_by();
+  const SetFormat* const format = set.step_described_by();
   if (format == nullptr) {
     return set.files().front().path.extension() == ".ckpt" ? "MindFormers" : "";
   }
@@ -192,20 +198,19 @@ std::vector<SourceTensor> tensors_of(const std::vector<std::string>& names) {
   return tensors;
 }
 
-constexpr const char* kHub = "Hugging Face";
-
 /// A map between two forms of one framework leads to none that serves or trains by itself.
 bool is_between(const ModelMap& map) {
   return map.from_side != kHub && map.to_side != kHub;
 }
 
-std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors) {
+std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors,
+                                      const modelmap::ModelConfig& config) {
   std::vector<Candidate> all;
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = read_map(installed);
     if (is_between(map)) continue;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
-      all.push_back(try_map(installed.name, map, direction, tensors));
+      all.push_back(try_map(installed.name, map, direction, tensors, config));
     }
   }
   return all;
@@ -229,11 +234,17 @@ void prefer(std::vector<Candidate>& candidates, const Fits& fits) {
   }
 }
 
+/// Packed experts are how transformers holds a model in memory: nobody wants them unless asked.
+bool packs_experts(const Candidate& candidate) {
+  return candidate.reads == kHub && candidate.shows.starts_with(kHub);
+}
+
 /// Those that take all names, for models of the type, from the program.
 std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const KnownSource& known) {
   std::vector<Candidate> complete;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(complete),
-               [](const Candidate& one) { return one.taken > 0 && one.left.empty(); });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(complete), [](const Candidate& one) {
+    return one.taken > 0 && one.left.empty() && !packs_experts(one);
+  });
   const auto states_type = [&](const Candidate& one) {
     return has_any(one.types, known.model_types);
   };
@@ -304,10 +315,11 @@ Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<Sou
     if (!is_between(map)) continue;
     Chains chains;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
-      const Candidate candidate = try_map(installed.name, map, direction, tensors);
+      const Candidate candidate = try_map(installed.name, map, direction, tensors, known.config);
       if (candidate.taken == 0 || !candidate.left.empty()) continue;
       const auto made = names_made(map, direction, tensors);
-      for (const FittingMap& next : best_of(complete_ones(candidates_for(made), known))) {
+      for (const FittingMap& next :
+           best_of(complete_ones(candidates_for(made, known.config), known))) {
         if (next.shows != kHub || (least && next.idle_rules >= *least)) continue;
         chains.push_back({installed.name, next.map});
       }
@@ -331,6 +343,31 @@ std::string chain_words(const std::vector<std::string>& chain) {
   throw Error(ErrorKind::kUsage, text).hint("name those for the model");
 }
 
+/// Leaves those that show what is asked for, or else Hugging Face's names, which ranks of any
+/// format can have.
+/// @throws Error kUsage if none is left.
+void require_sides(std::vector<Candidate>& complete, const std::vector<std::string>& sides) {
+  const std::vector<Candidate> all = complete;
+  const auto is_asked_for = [&](const Candidate& one) {
+    return std::any_of(sides.begin(), sides.end(), [&](const std::string& side) {
+      return side == kHub ? one.shows == kHub : one.shows.starts_with(side);
+    });
+  };
+  prefer(complete, is_asked_for);
+  std::erase_if(complete,
+                [&](const Candidate& one) { return !is_asked_for(one) && one.shows != kHub; });
+  if (!complete.empty() || all.empty()) return;
+  std::string list;
+  for (const Candidate& one : all) {
+    list += (list.empty() ? "" : ", ") + one.map + " (shows " + printable(one.shows) + ")";
+  }
+  throw Error(ErrorKind::kUsage,
+              "--map auto: no installed map that takes the names of the source "
+              "shows " +
+                  name_list(sides) + ", which --views or --format asks for: " + list)
+      .hint("name a map, or leave --map out to keep the names");
+}
+
 /// The name of the only installed map that, in either direction, matches all tensors, or of two
 /// that do one after the other. Tensors of the training state, and tensors that a map drops, do not
 /// count.
@@ -342,12 +379,9 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
                                        const std::vector<std::string>& sides,
                                        const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
-  const std::vector<Candidate> all = candidates_for(tensors);
+  const std::vector<Candidate> all = candidates_for(tensors, known.config);
   std::vector<Candidate> complete = complete_ones(all, known);
-  prefer(complete, [&](const Candidate& one) {
-    return std::any_of(sides.begin(), sides.end(),
-                       [&](const std::string& side) { return one.shows.starts_with(side); });
-  });
+  if (!sides.empty()) require_sides(complete, sides);
   const std::vector<FittingMap> best = best_of(complete);
   const Chains chains = better_chains(best, tensors, known);
   if (chains.size() > 1) refuse_several(chains);
@@ -369,7 +403,7 @@ bool serves(const ModelMap& map, const std::vector<std::string>& model_types) {
 
 std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
                                      const KnownSource& known) {
-  return best_of(complete_ones(candidates_for(tensors_of(names)), known));
+  return best_of(complete_ones(candidates_for(tensors_of(names), known.config), known));
 }
 
 std::string hugging_face_maps(const std::vector<std::string>& names,
@@ -397,8 +431,10 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
 }
 
 KnownSource known_source(const SourceRequest& request, const CheckpointSet& set) {
-  return {model_types_in(config_of(model_question(request, set)), linkless_root(request)),
-          program_of(set)};
+  KnownSource known;
+  known.program = program_of(set);
+  read_known(config_of(model_question(request, set)), linkless_root(request), known);
+  return known;
 }
 
 void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sides) {

@@ -29,6 +29,8 @@ struct KnownSource {
   /// What the side of the program that has saved it begins with: "MindFormers". Other programs may
   /// have the same names, with rows in another order. Empty: not known.
   std::string_view program{};
+  /// Says how many layers there are: names of further ones follow from that.
+  modelmap::ModelConfig config{};
 };
 
 /// @throws Error kIo for a config.json that cannot be read.

@@ -214,6 +214,13 @@ class MindSpore(HyperTest):
         self.assert_resumes(out, self.weights, moments_of(self.weights, 70), extra={"global_step": 70, "epoch": 0})
         self.assert_read_again(out, trainer_names({name: ("F32", array) for name, array in self.weights.items()}, 70))
 
+    def test_a_moment_has_the_shape_of_its_weight(self) -> None:
+        source = self.root / "one/model.safetensors"
+        write_safetensors(source, {"a": ("F32", np.zeros((4, 3), "<f4")), "adam_m.a": ("F32", np.zeros((2, 3), "<f4"))})
+        out = self.export(source.parent, "--map-var", "trainer_step=3")
+        self.assertIn("left out of hyper/: 'adam_m.a' is [2, 3], but its weight 'a' is [4, 3]", self.told)
+        self.assertNotIn("optimizer.state.a.exp_avg", read_table(latest_step(out)).state_dict_metadata)
+
     def test_in_a_mount_with_an_epoch(self) -> None:
         words = (*self.words, "--views", "hyper", "--map-var", "trainer_epoch=1")
         with mounted(self.source, *words) as mountpoint:

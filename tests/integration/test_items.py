@@ -194,6 +194,25 @@ class Items(unittest.TestCase):
         self.refused("model.")
         self.assertIn("there is no metadata.pkl: 4 ranks or more saved it", run("inspect", NO_TABLE).stderr)
 
+    def test_the_first_rank_of_an_item_is_missed_without_a_table(self) -> None:
+        shutil.copytree(FSDP, self.set)
+        (self.set / "metadata.pkl").unlink()
+        (self.set / "optimizer_0.pt").unlink()
+        self.refused("lacks 1 of 12 files that 4 ranks saved: 'optimizer_0.pt'")
+
+    def test_a_trainer_of_hyper_parallel_starts_from_it(self) -> None:
+        out = self.root / "hyper"
+        for source in (FSDP, FSDP.parent):  # the step, and its run
+            result = run("export", source, out, "--force", "--views", "hyper", "--map-var", "trainer_step=2")
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertNotIn("left out", result.stderr)
+            shown = self.exported(out / "hyper")
+            weights = self.exported(source)
+            self.assertEqual(shown["model.emb.weight"][1].tobytes(), weights["model.emb.weight"][1].tobytes())
+            self.assertEqual(shown["optimizer.state.emb.weight.exp_avg"][1].tobytes(),
+                             weights["optimizer.state.emb.weight.exp_avg"][1].tobytes())
+            self.assertNotIn("model.model.emb.weight", shown)
+
     def test_files_of_more_ranks_are_of_another_save(self) -> None:
         shutil.copytree(FSDP, self.set)
         shutil.copy(self.set / "model_3.pt", self.set / "model_4.pt")

@@ -109,6 +109,20 @@ class Advice(unittest.TestCase):
         result = run("plan", GOLDEN / "llama_legacy/src.safetensors", "--model-config", self.root, "--map", "auto")
         self.assertIn("several installed maps", result.stderr)
 
+    def test_auto_takes_no_map_that_shows_something_else_than_asked_for(self) -> None:
+        result = self.plan("megatron_gemma3", "--map", "auto", "--format", "ckpt", "--map-var", "vocab_multiple=8")
+        self.assertEqual(result.code, 2)
+        self.assertIn("no installed map that takes the names of the source shows 'MindFormers', which --views or "
+                      "--format asks for: megatron-gemma3 (shows Megatron-Core torch_dist)", result.stderr)
+
+    def test_auto_never_packs_experts(self) -> None:
+        for case in ("megatron_deepseek_v3", "deepseek_v3", "megatron_glm4_moe", "megatron_mixtral"):
+            for words in ((), ("--format", "ckpt"), ("--views", "dcp-hf")):
+                with self.subTest(case, words=words):
+                    result = self.plan(case, "--map", "auto", *words)
+                    self.assertEqual(result.code, 2, result.stdout)
+                    self.assertNotIn("packed", result.stderr)
+
     def test_every_installed_map_states_its_types(self) -> None:
         between = ("megatron-hybrid", "megatron-hybrid-numbered")  # which are for any model
         names = [path.stem for path in MAPS.glob("*.toml")

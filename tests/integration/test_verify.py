@@ -499,6 +499,30 @@ class DataParallel(VerifyTest):
         self.assertEqual(result.code, 1)
         self.assertIn("damaged", result.stdout)
 
+    def test_one_byte_of_the_only_matrix_is_damage(self) -> None:
+        source = self.enterContext(scratch()) / "ranks"
+        for rank in (0, 1):
+            content = bytearray(128)
+            content[-1] = rank
+            (source / f"rank_{rank}").mkdir(parents=True)
+            (source / f"rank_{rank}/m.ckpt").write_bytes(
+                encode_checkpoint([Record("w", "Float32", (8, 4), bytes(content)), Record("b", "Float32", (8,), bytes(32))]))
+        result = run("verify", source)
+        self.assertEqual(result.code, 1)
+        self.assertIn("rank 1: 1 byte differs from rank 0, first at element (7, 3)", result.stdout)
+
+    def test_slices_of_few_matrices_are_hinted_at(self) -> None:
+        source = self.enterContext(scratch()) / "ranks"
+        for rank in (0, 1):
+            (source / f"rank_{rank}").mkdir(parents=True)
+            records = [Record(name, "Float32", (8, 4), bytes(128)) for name in "qkvo"]
+            records.append(Record("experts.w1", "Float32", (8, 4), bytes([rank + 1]) * 128))
+            (source / f"rank_{rank}/m.ckpt").write_bytes(encode_checkpoint(records))
+        result = run("verify", source)
+        self.assertEqual(result.code, 1)
+        self.assertIn("1 matrix differs between ranks in most elements: if these are slices, such as experts, give the "
+                      "strategy with --src-strategy", result.stderr)
+
     def test_the_strategy_of_another_model_is_hinted_at(self) -> None:
         golden = Path(__file__).resolve().parents[1] / "golden"
         result = run("verify", golden / "tp4_to_tp8/src", "--src-strategy",

@@ -94,7 +94,16 @@ NamesByItem list_items(const std::vector<DirectoryEntry>& entries) {
       items[parsed->item].emplace(parsed->rank, entry.name);
     }
   }
-  std::erase_if(items, [](const auto& item) { return !item.second.contains(0); });
+  // A file of rank 0 may be missing, if other items state that there are its ranks.
+  std::int64_t last = -1;
+  for (const auto& [item, ranks] : items) {
+    if (ranks.contains(0)) last = std::max(last, ranks.rbegin()->first);
+  }
+  std::erase_if(items, [&](const auto& item) {
+    const auto& ranks = item.second;
+    if (ranks.contains(0)) return false;
+    return ranks.rbegin()->first > last || (ranks.size() < 2 && last > 1);
+  });
   return items;
 }
 

@@ -32,7 +32,8 @@ std::optional<ItemFileName> parse_item_file(std::string_view name);
 /// The names of items' files, by their ranks.
 using NamesByItem = std::map<std::string, std::map<std::int64_t, std::string>>;
 
-/// Files of torch.save of items that have one of rank 0; others are of other programs.
+/// Files of torch.save of items that have one of rank 0, or several of the ranks that another item
+/// has from rank 0 on; others are of other programs.
 NamesByItem list_items(const std::vector<DirectoryEntry>& entries);
 
 /// The table of a directory, be it damaged or not; nullopt: there is none of the program.

@@ -30,6 +30,8 @@ struct Discovery {
   std::string adapter{};  ///< see CheckpointSet::adapter()
   /// The kind that recognizes the source; nullptr for files of ranks and whole models.
   const SetFormat* format = nullptr;
+  /// Of a directory of steps, the kind of the step that was chosen; otherwise nullptr.
+  const SetFormat* step_format = nullptr;
   bool takes_state_key = true;  ///< see SetFormat
   /// Whether --state-key has been applied, whatever the names of the files are.
   bool applies_state_key = false;

@@ -2,6 +2,7 @@
 #include "view/hyper/trainer_content.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <string_view>
@@ -78,8 +79,9 @@ class ContentMaker {
         step_(context.options.weights_only ? std::nullopt : step),
         saved_(saved_objects(context)) {
     if (saved_) paths_ = known_paths(context, *saved_);
-    const SetFormat* const format = context.whole->source().checkpoint().described_by();
-    is_trainers_ = format != nullptr && format->kind == "hyper_steps" &&
+    const SetFormat* const format = context.whole->source().checkpoint().step_described_by();
+    is_trainers_ = format != nullptr &&
+                   (format->kind == "hyper_steps" || format->kind == "torch_items") &&
                    context.options.source.state_key.empty() &&
                    context.whole->source().mapped_from() == nullptr;
     if (step_) content_.step = *step_;
@@ -93,6 +95,7 @@ class ContentMaker {
       throw Error(ErrorKind::kMissing, "no tensor that is shown is a weight, which hyper/ needs");
     }
     for (const TargetParameter* const state : unplaced_) place(*state);
+    std::erase_if(states_, [this](const TrainerTensor& state) { return !fits_weight(state); });
     leave_out_some_main_weights();
     content_.tensors.insert(content_.tensors.end(), states_.begin(), states_.end());
     add_tied_head();
@@ -163,6 +166,7 @@ class ContentMaker {
       const std::string weight = dotted_name({own.begin() + 1, own.end()});
       weights_.emplace(stored, weight);
       weights_.emplace(weight, weight);
+      shapes_.emplace(weight, parameter.grid ? &parameter.grid->full_shape() : nullptr);
       content_.tensors.push_back({std::move(own), &parameter, parameter.dtype});
     }
   }
@@ -190,6 +194,31 @@ class ContentMaker {
     note_state(path);
     const DType dtype = type_of_state(path, parameter);
     states_.push_back({std::move(path), &parameter, dtype});
+  }
+
+  /// Whether a state that has a number for each element of its weight has the weight's shape. Notes
+  /// states whose weight is not shown.
+  bool fits_weight(const TrainerTensor& state) {
+    if (text_of(state.path.front()) != kOptimizer) return true;
+    const auto name = parse_state_name(dotted_name(state.path), false);
+    if (!name || name->state == kStep) return true;
+    const auto weight = shapes_.find(name->weight);
+    if (weight == shapes_.end()) {
+      orphans_.push_back(state.parameter->name);
+      return true;
+    }
+    constexpr std::array<std::string_view, 5> kLikeTheirs{"", "exp_avg", "exp_avg_sq",
+                                                          "max_exp_avg_sq", "momentum_buffer"};
+    const bool is_like =
+        std::find(kLikeTheirs.begin(), kLikeTheirs.end(), name->state) != kLikeTheirs.end();
+    const auto& grid = state.parameter->grid;
+    if (!is_like || !grid || weight->second == nullptr || grid->full_shape() == *weight->second) {
+      return true;
+    }
+    context_.warnings.push_back("left out of hyper/: '" + printable(state.parameter->name) +
+                                "' is " + to_string(grid->full_shape()) + ", but its weight '" +
+                                printable(name->weight) + "' is " + to_string(*weight->second));
+    return false;
   }
 
   /// Which weights have states, and which of them the number of steps.
@@ -278,6 +307,12 @@ class ContentMaker {
       context_.warnings.push_back("left out of hyper/, as states that the Trainer does not have: " +
                                   name_list(left_out_));
     }
+    if (!orphans_.empty()) {
+      context_.warnings.push_back(
+          "hyper/ has states of weights that it does not have, or has under other names, and that "
+          "the Trainer does not load: " +
+          name_list(orphans_));
+    }
     if (objects_.contains("extra_state.global_step")) {
       if (objects_.contains("extra_state.epoch")) return;
       context_.warnings.emplace_back(
@@ -308,6 +343,8 @@ class ContentMaker {
   std::vector<const TargetParameter*> unplaced_{};
   /// To what the Trainer calls a weight, from that and from its name in the source.
   std::unordered_map<std::string, std::string> weights_{};
+  std::unordered_map<std::string, const Shape*> shapes_{};  ///< by what the Trainer calls it
+  std::vector<std::string> orphans_{};  ///< states of weights that are not shown
   std::set<std::string> trained_{};
   std::set<std::string> counted_{};
   std::set<std::string> main_weights_{};
