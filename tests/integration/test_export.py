@@ -42,6 +42,7 @@ from make_large import make_large
 from mounted import COMMAND_SECONDS, Result, Settings, one_line, run, scratch, wait_until
 
 KILLS = 50
+DISPLAY_SECONDS = 0.2  # more than the interval of ProgressDisplay
 
 
 @contextlib.contextmanager
@@ -152,7 +153,7 @@ class Export(SmallSet):
             words = [Settings.binary, "export", large / "src", self.root / f"out{quiet}",
                      "--src-strategy", large / "src.ckpt", "--dst-strategy", large / "dst.ckpt",
                      "--memory", "64K", "-j1", *(["-q"] if quiet else [])]
-            shown = run_on_terminal([str(word) for word in words])
+            shown = run_on_terminal([str(word) for word in words], self.root / f"out{quiet}")
             if quiet:
                 self.assertEqual(shown, "")
             else:
@@ -231,12 +232,18 @@ class Export(SmallSet):
             self.assertIn(f"  reshardfs {command} ckpt", run(command, "--help").stdout)
 
 
-def run_on_terminal(words: list[str]) -> str:
-    """What the program writes to standard error if that is a terminal."""
+def run_on_terminal(words: list[str], out: Path) -> str:
+    """What the program writes to standard error if that is a terminal. It stops when it has begun to write, until the
+    time of its display has come."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=follower)
     os.close(follower)
+    while process.poll() is None and not any(out.glob("rank_*/*")):
+        pass
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(DISPLAY_SECONDS)
+    process.send_signal(signal.SIGCONT)
     shown = terminal_output(leader)
     if process.wait(COMMAND_SECONDS):
         raise AssertionError(f"exit code {process.returncode}: {shown!r}")
