@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -364,26 +365,25 @@ void Verification::require_strategy(const VerifyContext& context) {
       options_.source.replicas != Replicas::kSame) {
     return;
   }
-  std::unordered_map<std::string_view, std::uint64_t> bytes;
-  for (const HeldParameter& parameter : parameters_) {
-    bytes.emplace(parameter.name, parameter.holders.front().entry->content_bytes);
-  }
-  std::set<std::string_view> differing;
+  // Most bytes in which a rank differs from the first one.
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max() / 8;
+  std::unordered_map<std::string_view, std::uint64_t> differing;
   for (const Problem& problem : report_.problems) {
-    const bool cut = problem.kind == ProblemKind::kReplica || problem.kind == ProblemKind::kShape;
-    if (!cut) return;
-    // Of slices most elements differ, of damaged replicas a few bytes.
-    const bool is_like = problem.kind == ProblemKind::kReplica &&
-                         8 * problem.differing_bytes < bytes[problem.parameter];
-    if (is_like) continue;
-    differing.insert(problem.parameter);
+    const bool is_shape = problem.kind == ProblemKind::kShape;
+    if (!is_shape && problem.kind != ProblemKind::kReplica) return;
+    std::uint64_t& most = differing[problem.parameter];
+    most = std::max(most, is_shape ? kAll : problem.differing_bytes);
   }
+  if (differing.empty()) return;
   std::size_t matrices = 0;
   std::size_t cut = 0;
   for (const HeldParameter& parameter : parameters_) {
-    if (parameter.holders.front().entry->shape.size() < 2) continue;
+    const TensorEntry& entry = *parameter.holders.front().entry;
+    if (entry.shape.size() < 2) continue;
     ++matrices;
-    if (differing.contains(parameter.name)) ++cut;
+    // Of slices most elements differ, of damaged replicas a few bytes.
+    const auto found = differing.find(parameter.name);
+    if (found != differing.end() && 8 * found->second >= entry.content_bytes) ++cut;
   }
   if (2 * cut > matrices) throw slices_without_strategy(*set_);
   if (cut == 0) return;

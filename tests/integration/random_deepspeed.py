@@ -18,7 +18,7 @@ from deepspeed_cuts import random_cuts, write_cut_set  # noqa: E402
 from deepspeed_sets import Spec, random_set, write_set  # noqa: E402
 from format_files import read_safetensors  # noqa: E402
 from mounted import run  # noqa: E402
-from random_seeds import run_seeds  # noqa: E402
+from random_seeds import run_seeds, unless_refused  # noqa: E402
 
 
 def wrong_names(spec: Spec, out: Path) -> list[str]:
@@ -58,10 +58,7 @@ def check_damaged(seed: int, files: Path, place: Path, out: Path) -> str:
         victim.unlink()
     else:
         victim.write_bytes(victim.read_bytes()[:chooser.randrange(victim.stat().st_size)])
-    result = run("export", place, out, "--force")
-    if result.code not in (2, 3) or result.stderr.count("\n") != 1:
-        return f"damaged {victim.name}: exit code {result.code}, {result.stderr}"
-    return ""
+    return unless_refused(f"damaged {victim.name}", run("export", place, out, "--force"))
 
 
 if __name__ == "__main__":

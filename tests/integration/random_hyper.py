@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from format_files import read_safetensors, write_safetensors  # noqa: E402
 from hyper_tables import Place, Set, Tensor, random_set, write_set  # noqa: E402
 from mounted import run  # noqa: E402
-from random_seeds import run_seeds  # noqa: E402
+from random_seeds import run_seeds, unless_refused  # noqa: E402
 from trainer_loader import Loader, LoadError, latest_step  # noqa: E402
 
 Damage = Callable[[Set, Path, random.Random], bool]
@@ -179,10 +179,7 @@ def check(seed: int, root: Path) -> str:
     damage = chooser.choice(DAMAGE)
     if not damage(made, source, chooser):
         return ""
-    result = run("export", source, out, "--force")
-    if result.code not in (2, 3) or result.stderr.count("\n") > 2:
-        return f"{damage.__name__}: exit code {result.code}, {result.stderr}"
-    return ""
+    return unless_refused(damage.__name__, run("export", source, out, "--force"), lines=2, fewest=0)
 
 
 if __name__ == "__main__":

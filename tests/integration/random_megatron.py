@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from format_files import read_safetensors  # noqa: E402
 from megatron_ranks import Place, Spec, file_of, filled, places, random_set, rank_file, write_set  # noqa: E402
 from mounted import run  # noqa: E402
-from random_seeds import run_seeds  # noqa: E402
+from random_seeds import run_seeds, unless_refused  # noqa: E402
 from torch_archive import write_archive  # noqa: E402
 
 Damage = Callable[[Spec, Path, random.Random], bool]
@@ -110,10 +110,7 @@ def check_damaged(spec: Spec, place: Path, root: Path, chooser: random.Random) -
     files = sorted((root / "set").rglob("model_optim_rng.pt"))
     if not damage(spec, chooser.choice(files), chooser):
         return ""
-    result = run("export", place, root / "out.safetensors", "--force")
-    if result.code not in (2, 3) or result.stderr.count("\n") != 1:
-        return f"{damage.__name__}: exit code {result.code}, {result.stderr}"
-    return ""
+    return unless_refused(damage.__name__, run("export", place, root / "out.safetensors", "--force"))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ std::vector<modelmap::ModelMap> known_maps(const std::vector<std::string>& model
 class Describer {
  public:
   explicit Describer(const DescribedSource& source)
-      : source_(source), set_(*source.set), ranks_(rank_names(set_)) {}
+      : source_(source),
+        set_(*source.set),
+        ranks_(rank_names(set_)),
+        known_(known_source(source.request, set_)) {}
 
   SetDescription describe() {
     SetKind kind = kind_of(set_.root(), source_.options, set_);
@@ -94,8 +97,7 @@ class Describer {
   void describe_model() {
     HeldNames held = ranks_.held;
     if (out_.kind != kRankFiles) held.groups.clear();
-    const KnownSource known = known_source(source_.request, set_);
-    out_.model = model_facts(held, known_maps(known.model_types), known.program);
+    out_.model = model_facts(held, known_maps(known_.model_types), known_.program);
     read_config_facts(set_.completeness().config, out_.model);
     if (source_.laid_out != nullptr) {
       count_elements(source_.laid_out->table().unmapped());
@@ -300,9 +302,8 @@ class Describer {
   bool shows_hugging_face() const {
     const bool has_config = !out_.model.model_type.empty() || !out_.model.architectures.empty();
     if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
-    return out_.model.weights > 0 && hugging_face_maps(ranks_.held.names, set_.state_prefixes(),
-                                                       known_source(source_.request, set_))
-                                         .empty();
+    return out_.model.weights > 0 &&
+           hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_).empty();
   }
 
   /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.
@@ -349,6 +350,7 @@ class Describer {
   const DescribedSource& source_;
   const CheckpointSet& set_;
   RankNames ranks_;
+  const KnownSource known_;
   std::optional<ProvenSizes> sizes_;
   std::string wrapper_;  ///< of all names, where --state-key takes it off
   SetDescription out_;

@@ -122,4 +122,20 @@ inline MemoryModel mapped(const ModelMap& map, const MemoryModel& model,
   return out;
 }
 
+inline MapOptions options(Direction direction, const std::string& config = "{}") {
+  MapOptions out;
+  out.direction = direction;
+  out.config = ModelConfig::parse(config);
+  return out;
+}
+
+/// "NAME [SHAPE]" of each.
+inline std::vector<std::string> targets_of(const Mapping& mapping) {
+  std::vector<std::string> lines;
+  for (const TargetTensor& target : mapping.targets) {
+    lines.push_back(target.name + " " + to_string(target.shape()));
+  }
+  return lines;
+}
+
 }  // namespace reshardfs::modelmap::testing

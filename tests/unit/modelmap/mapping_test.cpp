@@ -32,21 +32,6 @@ using Parts = Known<std::int64_t>;
 constexpr Direction kForward = Direction::kForward;
 constexpr Direction kInverse = Direction::kInverse;
 
-MapOptions options(Direction direction, const std::string& config = "{}") {
-  MapOptions out;
-  out.direction = direction;
-  out.config = ModelConfig::parse(config);
-  return out;
-}
-
-std::vector<std::string> targets_of(const Mapping& mapping) {
-  std::vector<std::string> lines;
-  for (const TargetTensor& target : mapping.targets) {
-    lines.push_back(target.name + " " + to_string(target.shape()));
-  }
-  return lines;
-}
-
 std::vector<std::string> mapped(const std::string& map, Direction direction,
                                 const std::vector<SourceTensor>& tensors) {
   return targets_of(map_tensors(map_of(map), tensors, options(direction)));

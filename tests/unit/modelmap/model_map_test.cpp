@@ -376,8 +376,7 @@ TEST(InstalledMaps, AllLoad) {
     EXPECT_FALSE(map.rules.empty()) << name;
   }
   // They are parts of others: their "@" needs the others' [[block]].
-  for (const char* name :
-       {"megatron-moe", "megatron-moe-numbered", "mindformers-moe"}) {
+  for (const char* name : {"megatron-moe", "megatron-moe-numbered", "mindformers-moe"}) {
     EXPECT_THAT(refusal_of([&] { installed_map(name); }), HasSubstr("[[block]]")) << name;
   }
 }

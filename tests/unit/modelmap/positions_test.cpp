@@ -21,21 +21,6 @@ SourceTensor tensor(const std::string& name, const Shape& shape) {
   return {name, DType::kFloat32, shape};
 }
 
-MapOptions options(Direction direction, const std::string& config = "{}") {
-  MapOptions out;
-  out.direction = direction;
-  out.config = ModelConfig::parse(config);
-  return out;
-}
-
-std::vector<std::string> targets_of(const Mapping& mapping) {
-  std::vector<std::string> lines;
-  for (const TargetTensor& target : mapping.targets) {
-    lines.push_back(target.name + " " + to_string(target.shape()));
-  }
-  return lines;
-}
-
 std::vector<std::string> mapped(const std::string& map, Direction direction,
                                 const std::vector<SourceTensor>& tensors) {
   MapOptions without_config;
