@@ -16,7 +16,9 @@ constexpr std::uint64_t kDefaultCapacity = std::uint64_t{256} << 20U;
 /// What lies between two ranges is fetched with them if it is no longer: that costs less than
 /// another request.
 constexpr std::uint64_t kBridgedSectors = 8;
-/// Bytes that were fetched ahead and have not been read for this long will not be read.
+/// Bytes that were fetched ahead and have not been read for this long will not be read; nor will
+/// those that were overtaken: as many others were read since then as readers that share the memory
+/// have ahead of them.
 constexpr std::chrono::seconds kForgotten{10};
 
 constexpr std::size_t kMostSpare = 16;
@@ -139,8 +141,9 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
   const std::uint64_t most = capacity_ / kBlockBytes;
   if (!may_drop_unread && unread_.size() >= most / 4 * 3) {
     const auto forgotten =
-        std::find_if(unread_.begin(), unread_.end(), [now = Clock::now()](const Block* block) {
-          return block->can_go() && now - block->made > kForgotten;
+        std::find_if(unread_.begin(), unread_.end(), [&, now = Clock::now()](const Block* block) {
+          const bool is_overtaken = first_reads_ - block->reads_before > most / 4;
+          return block->can_go() && (is_overtaken || now - block->made > kForgotten);
         });
     if (forgotten == unread_.end()) return nullptr;
     drop(**forgotten);
@@ -150,6 +153,7 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
   }
   auto block = std::make_shared<Block>();
   block->key = key;
+  block->reads_before = first_reads_;
   block->begin = key.number * kBlockBytes;
   block->bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, object_size - block->begin));
@@ -169,6 +173,7 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
 }
 
 void BlockPool::touch(Block& block) {
+  if (!block.was_read) ++first_reads_;
   read_.splice(read_.end(), block.was_read ? read_ : unread_, block.place);
   block.was_read = true;
 }

@@ -131,6 +131,7 @@ class BlockPool {
   BlockList unread_;                                 ///< oldest first
   BlockList read_;                                   ///< least recently used first
   std::vector<std::unique_ptr<std::byte[]>> spare_;  // NOLINT(modernize-avoid-c-arrays)
+  std::uint64_t first_reads_ = 0;                    ///< blocks that were read at all, so far
   Figures figures_;
   Clock::time_point interval_begin_{};
   std::uint64_t interval_bytes_ = 0;  ///< that came since then

@@ -42,6 +42,7 @@ struct BlockPool::Block {
   bool was_read = false;
   bool has_source = true;  ///< somebody may still read it
   Clock::time_point made = Clock::now();
+  std::uint64_t reads_before = 0;  ///< the pool's first_reads_ when it was made
   BlockList::iterator place;
 
   bool can_go() const noexcept {
