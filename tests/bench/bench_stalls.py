@@ -32,6 +32,7 @@ BLOCK = 64 << 10
 SIZE = 4096 * MIB
 HEAD = 4096
 MARKED = 64 * MIB
+IN_MEMORY = 256 * MIB
 READERS = 16
 FIRST_READS = 20
 SLOW_SECONDS = 0.03
@@ -70,8 +71,9 @@ def make_source(directory: Path, files: int) -> None:
 class Mounted:
     """A mounted source, and who reads it."""
 
-    def __init__(self, source: FaultySource, mountpoint: Path, files: int, delay: float) -> None:
+    def __init__(self, source: FaultySource, directory: Path, mountpoint: Path, files: int, delay: float) -> None:
         self.source = source
+        self.directory = directory
         self.files = files
         self.delay = delay
         self.wrong: list[str] = []
@@ -139,14 +141,24 @@ class Mounted:
             READERS, seconds)
 
     def sequential_reads(self, file: int, seconds: float) -> float:
-        """One reader, from the middle on."""
-        at = [SIZE // 2]
+        """One reader, from the middle on. Of a source without latency, a part that the system has in memory: how
+        long it takes to find pages for a file differs by three."""
+        begin = SIZE // 2
+        end = SIZE if self.delay else begin + IN_MEMORY
+        at = [begin]
 
         def read_next(_reader: int, _chance: random.Random) -> None:
             self.read(file, at[0], MIB)
-            at[0] = at[0] + MIB if at[0] + 2 * MIB <= SIZE else SIZE // 2
+            at[0] = at[0] + MIB if at[0] + 2 * MIB <= end else begin
 
-        return self.rate(read_next, 1, seconds)
+        with open(self.directory / name_of(file, self.files), "rb", buffering=0) as stored:
+            if not self.delay:
+                stored.seek(HEAD + begin)
+                for _ in range(IN_MEMORY // MIB + 1):
+                    stored.read(MIB)
+            rate = self.rate(read_next, 1, seconds)
+            os.posix_fadvise(stored.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return rate
 
     def take(self) -> int:
         """A file that nobody has read yet."""
@@ -214,7 +226,7 @@ def mount_of(args: argparse.Namespace, source: Path, files: int, delay: float,
              options: tuple[str, ...]) -> Iterator[Mounted]:
     with faulty(args.fault_fs, source, "--direct-io", threads=SERVER_THREADS) as seen:
         with mounted(seen.path, "--direct-io", "--views", "merged-safetensors", *options) as mountpoint:
-            mount = Mounted(seen, mountpoint, files, delay)
+            mount = Mounted(seen, source, mountpoint, files, delay)
             try:
                 yield mount
             finally:

@@ -113,11 +113,23 @@ BlockPool::BlockPtr BlockPool::find(const Key& key) const {
   return found == blocks_.end() ? nullptr : found->second;
 }
 
+BlockPool::Memory BlockPool::new_memory() {
+  // NOLINTNEXTLINE(modernize-avoid-c-arrays): filling it with zeros would take its time
+  if (spare_.empty()) return std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+  Memory memory = std::move(spare_.back());
+  spare_.pop_back();
+  return memory;
+}
+
+/// Pages that are in place already are worth more than what the system would do with them.
+void BlockPool::keep_memory(Memory memory) noexcept {
+  if (spare_.size() < kMostSpare) spare_.push_back(std::move(memory));
+}
+
 void BlockPool::drop(Block& block) {
   if (!block.was_read && block.ready != 0) figures_.unread += block.bytes;
   (block.was_read ? read_ : unread_).erase(block.place);
-  // Pages that are in place already are worth more than what the system would do with them.
-  if (spare_.size() < kMostSpare) spare_.push_back(std::move(block.memory));
+  keep_memory(std::move(block.memory));
   const BlockPtr last = find(block.key);  // it is freed behind this
   blocks_.erase(block.key);
 }
@@ -157,13 +169,7 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
   block->begin = key.number * kBlockBytes;
   block->bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, object_size - block->begin));
-  if (spare_.empty()) {
-    // NOLINTNEXTLINE(modernize-avoid-c-arrays): filling it with zeros would take its time
-    block->memory = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
-  } else {
-    block->memory = std::move(spare_.back());
-    spare_.pop_back();
-  }
+  block->memory = new_memory();
   // What needs memory comes first: a list must not have a block that the table has not.
   BlockList place{block.get()};
   blocks_.emplace(key, block);

@@ -102,11 +102,15 @@ class BlockPool {
   using FetchPtr = std::shared_ptr<Fetch>;
   using BlockPtr = std::shared_ptr<Block>;
   using BlockList = std::list<Block*>;
+  using Memory = std::unique_ptr<std::byte[]>;  // NOLINT(modernize-avoid-c-arrays): not initialised
 
   // These need mutex_.
   BlockPtr find(const Key& key) const;
   BlockPtr make(const Key& key, std::uint64_t object_size, bool may_drop_unread);
   bool drop_one(BlockList& from);
+  /// Of kBlockBytes.
+  Memory new_memory();
+  void keep_memory(Memory memory) noexcept;
   void drop(Block& block);
   void drop_if_useless(Block& block);
   void touch(Block& block);
@@ -128,10 +132,10 @@ class BlockPool {
 
   mutable std::mutex mutex_;  // guards all below
   std::unordered_map<Key, BlockPtr, HashKey> blocks_;
-  BlockList unread_;                                 ///< oldest first
-  BlockList read_;                                   ///< least recently used first
-  std::vector<std::unique_ptr<std::byte[]>> spare_;  // NOLINT(modernize-avoid-c-arrays)
-  std::uint64_t first_reads_ = 0;                    ///< blocks that were read at all, so far
+  BlockList unread_;  ///< oldest first
+  BlockList read_;    ///< least recently used first
+  std::vector<Memory> spare_;
+  std::uint64_t first_reads_ = 0;  ///< blocks that were read at all, so far
   Figures figures_;
   Clock::time_point interval_begin_{};
   std::uint64_t interval_bytes_ = 0;  ///< that came since then

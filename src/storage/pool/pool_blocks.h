@@ -32,10 +32,10 @@ constexpr Mask mask_of(std::size_t begin, std::size_t end) noexcept {
 
 struct BlockPool::Block {
   Key key;
-  std::uint64_t begin = 0;              ///< in the object
-  std::size_t bytes = 0;                ///< fewer than kBlockBytes at the object's end
-  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): not initialised
-  Mask wanted = 0;                      ///< by who is just looking
+  std::uint64_t begin = 0;  ///< in the object
+  std::size_t bytes = 0;    ///< fewer than kBlockBytes at the object's end
+  Memory memory;
+  Mask wanted = 0;  ///< by who is just looking
   Mask ready = 0;
   std::array<FetchPtr, kSectors> pending{};
   unsigned pins = 0;  ///< readers that copy

@@ -159,7 +159,7 @@ void BlockPool::read_alone(const RangeFetcher& fetcher, std::uint64_t offset,
                            std::span<std::byte> out) {
   /// In memory of its own: who asked for it may leave.
   struct Lone : Fetch {
-    std::unique_ptr<std::byte[]> bytes;  // NOLINT(modernize-avoid-c-arrays): not initialised
+    Memory bytes;
   };
   LeftReads* const left = LeftReads::of_thread();
   const LeftReads::Key key{&fetcher, offset, out.size()};
@@ -167,8 +167,13 @@ void BlockPool::read_alone(const RangeFetcher& fetcher, std::uint64_t offset,
   if (lone == nullptr) {
     leave_if_tried(fetcher);
     lone = std::make_shared<Lone>();
-    // NOLINTNEXTLINE(modernize-avoid-c-arrays)
-    lone->bytes = std::make_unique_for_overwrite<std::byte[]>(out.size());
+    if (out.size() <= kBlockBytes) {
+      const std::scoped_lock lock(mutex_);
+      lone->bytes = new_memory();
+    } else {
+      // NOLINTNEXTLINE(modernize-avoid-c-arrays)
+      lone->bytes = std::make_unique_for_overwrite<std::byte[]>(out.size());
+    }
     fetcher.fetch(ByteRange(offset, out.size()), {std::span(lone->bytes.get(), out.size())},
                   Foresight::kNow,
                   [this, lone](const std::exception_ptr& failure) { finished(*lone, failure); });
@@ -187,6 +192,10 @@ void BlockPool::read_alone(const RangeFetcher& fetcher, std::uint64_t offset,
   }
   lock.unlock();
   std::memcpy(out.data(), lone->bytes.get(), out.size());
+  const bool is_kept = left != nullptr && left->find(key) != nullptr;
+  if (is_kept || out.size() > kBlockBytes) return;
+  lock.lock();
+  keep_memory(std::move(lone->bytes));
 }
 
 void BlockPool::wait_for(const RangeFetcher& fetcher,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/pool/block_pool.h"
 
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <future>
@@ -415,10 +416,31 @@ TEST_F(BlockPoolTest, WhatWasLeftIsFoundAgain) {
   std::vector<std::byte> out(10);
   EXPECT_THROW(pool_->read_alone(fetcher_, 7, out), StuckRead);
   fetcher_.take().bring();
-  pool_->read_alone(fetcher_, 7, out);
-  EXPECT_TRUE(is_of_object(out, 7));
+  // As often as the work is done again, because another read is stuck.
+  for (int i = 0; i < 2; ++i) {
+    std::fill(out.begin(), out.end(), std::byte());
+    pool_->read_alone(fetcher_, 7, out);
+    EXPECT_TRUE(is_of_object(out, 7));
+  }
   EXPECT_EQ(fetcher_.ranges(), Ranges{ByteRange(7, 10)});
   EXPECT_EQ(pool_->figures().blocks, 0U);
+}
+
+TEST_F(BlockPoolTest, ReadsAloneUseTheSameMemory) {
+  make_pool(16);
+  fetcher_.be_impatient();
+  std::vector<std::byte> out(kSector);
+  std::array<const std::byte*, 2> memory{};
+  for (std::uint64_t i = 0; i < memory.size(); ++i) {
+    auto read =
+        std::async(std::launch::async, [&] { pool_->read_alone(fetcher_, i * kSector, out); });
+    const Asked asked = fetcher_.take();
+    memory.at(i) = asked.out.front().data();
+    asked.bring();
+    read.get();
+    EXPECT_TRUE(is_of_object(out, i * kSector));
+  }
+  EXPECT_EQ(memory[0], memory[1]);
 }
 
 TEST_F(BlockPoolTest, AReadThatWasLeftAndHasFailedEnds) {
@@ -503,6 +525,23 @@ TEST_F(BlockPoolTest, WhatIsForeseenAheadLeavesRoom) {
   fetcher_.bring_all();
   foresee({blocks(20, 22)}, Foresight::kNow);
   EXPECT_EQ(pool_->figures().fetched, 9 * kBlock) << "what is needed now comes";
+}
+
+TEST_F(BlockPoolTest, WhatAReaderLeftMakesRoomWhenOthersHaveOvertakenIt) {
+  make_pool(16);
+  foresee({blocks(0, 12)}, Foresight::kAhead);
+  fetcher_.bring_all();
+  for (std::uint64_t block = 100; block < 104; ++block) EXPECT_TRUE(fetches(block));
+  foresee({blocks(104, 106)}, Foresight::kAhead);
+  EXPECT_EQ(fetcher_.waiting(), 0U) << "no more than a quarter was read since";
+  EXPECT_TRUE(fetches(200));
+  foresee({blocks(201, 203)}, Foresight::kAhead);
+  EXPECT_EQ(fetcher_.ranges().back(), blocks(202, 203));
+  fetcher_.bring_all();
+  EXPECT_EQ(pool_->figures().unread, 2 * kBlock);
+  EXPECT_FALSE(fetches(11)) << "the oldest go first";
+  EXPECT_FALSE(fetches(2));
+  EXPECT_TRUE(fetches(1));
 }
 
 TEST_F(BlockPoolTest, TellsHowSoonItIsNeeded) {
