@@ -159,7 +159,7 @@ class CheckpointSet {
   void require_boxes_to_be_placed() const;
   /// Applies --state-key to files that were read without it. @throws Error as take_below().
   void select_below(const CheckpointOptions& options);
-  /// Shows weights in 8-bit floats as BFloat16, for files that were read without.
+  /// Shows quantized weights as BFloat16, for files that were read without.
   /// @param path of the source.
   /// @throws Error kBadInput if scales and blocks do not fit the weights, kMissing without blocks.
   void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);

@@ -53,22 +53,6 @@ std::int64_t blocks_in(std::int64_t elements, std::int64_t block) {
   return elements / block + (elements % block == 0 ? 0 : 1);
 }
 
-/// Of one quantization_config; null stands for scales without blocks.
-std::optional<BlockShape> block_of(const JsonValue& quantization, const std::string& config) {
-  const auto block = quantization.find(kBlock);
-  if (!block || block->is_null()) return std::nullopt;
-  std::vector<std::int64_t> lengths;
-  for (const JsonValue value : *block) {
-    const auto length = value.integer();
-    if (length && *length > 0 && *length <= kMostOfBlock) lengths.push_back(*length);
-  }
-  if (!block->is_list() || block->size() != 2 || lengths.size() != 2) {
-    throw Error(ErrorKind::kBadInput, "quantization_config.weight_block_size is no pair of lengths")
-        .in_file(config);
-  }
-  return BlockShape{lengths[0], lengths[1]};
-}
-
 }  // namespace
 
 bool is_quantization_key(std::string_view key) noexcept {
@@ -100,6 +84,21 @@ bool may_be_quantized(DType dtype, const Shape& shape) noexcept {
   return is_array(dtype) && !is_plain && shape.size() > 1;
 }
 
+std::optional<BlockShape> stated_block(const JsonValue& quantization, const std::string& config) {
+  const auto block = quantization.find(kBlock);
+  if (!block || block->is_null()) return std::nullopt;
+  std::vector<std::int64_t> lengths;
+  for (const JsonValue value : *block) {
+    const auto length = value.integer();
+    if (length && *length > 0 && *length <= kMostOfBlock) lengths.push_back(*length);
+  }
+  if (!block->is_list() || block->size() != 2 || lengths.size() != 2) {
+    throw Error(ErrorKind::kBadInput, "quantization_config.weight_block_size is no pair of lengths")
+        .in_file(config);
+  }
+  return BlockShape{lengths[0], lengths[1]};
+}
+
 std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
                                            const SourceTreePtr& tree) {
   if (config.empty() || path_kind(config, tree) != PathKind::kOther) return std::nullopt;
@@ -108,7 +107,7 @@ std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
   if (!document || !document->value().is_object()) return std::nullopt;
   std::optional<BlockShape> stated;
   for (const JsonValue& quantization : quantizations_in(document->value())) {
-    const std::optional<BlockShape> block = block_of(quantization, config.string());
+    const std::optional<BlockShape> block = stated_block(quantization, config.string());
     if (stated && block && *block != *stated) {
       throw Error(ErrorKind::kBadInput, "states two weight_block_size that differ")
           .in_file(config.string())

@@ -44,6 +44,10 @@ struct BlockShape {
   bool operator==(const BlockShape&) const = default;
 };
 
+/// weight_block_size of one quantization_config; nothing: it states none, or null.
+/// @throws Error kBadInput if it is no pair of positive numbers.
+std::optional<BlockShape> stated_block(const JsonValue& quantization, const std::string& config);
+
 /// quantization_config.weight_block_size of a config.json: see quantizations_in().
 /// @return nothing if it states none, or there is no such file.
 /// @throws Error kBadInput if it is no pair of positive numbers, or the file states several; what

@@ -15,6 +15,7 @@
 #include "base/text/wrapper_names.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/quantized/dequantize.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "checkpoint/whole/stated_words.h"
 #include "cli/describe/free_names.h"
@@ -130,11 +131,16 @@ class Describer {
       shown = "shown as BFloat16";
     } else if (!holds_quantized()) {
       shown = "but no tensor is stored in such a form";
-    } else if (has_block_scales()) {
-      shown += "; --dequantize shows BFloat16";
+    } else if (const std::size_t weights = shown_weights(); weights > 0) {
+      shown += fmt::format("; --dequantize shows {} weights as BFloat16", weights);
     }
     out_.quantized =
         fmt::format("{} ({}): {}", fmt::join(methods, ", "), out_.model.quantization_by, shown);
+  }
+
+  /// Of those that are quantized.
+  std::size_t shown_weights() const {
+    return quantized_weights(set_.files(), set_.completeness().config, nullptr);
   }
 
   bool holds_quantized() const {
@@ -273,7 +279,8 @@ class Describer {
     if (source_.options.state_key.empty() && set_.takes_state_key()) {
       next.state_keys = set_.beside().wrappers;
     }
-    next.can_dequantize = is_whole && !source_.options.dequantize && has_block_scales();
+    next.can_dequantize = is_whole && !source_.options.dequantize &&
+                          !out_.model.quantization.empty() && shown_weights() > 0;
     const bool is_known = std::find(next.state_keys.begin(), next.state_keys.end(), wrapper_) !=
                           next.state_keys.end();
     if (!wrapper_.empty() && !is_known) next.state_keys.push_back(wrapper_);
@@ -304,23 +311,6 @@ class Describer {
     if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
     return out_.model.weights > 0 &&
            hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_).empty();
-  }
-
-  /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.
-  bool has_block_scales() const {
-    for (const RankFile& file : set_.files()) {
-      for (const TensorEntry& entry : file.index->entries()) {
-        if (!is_block_weight(entry.dtype)) continue;
-        const std::string scale = entry.name + std::string(kScaleSuffix);
-        const auto has = [&](const RankFile& other) {
-          const TensorEntry* const found = other.index->find(scale);
-          return found != nullptr && is_block_scale(found->dtype);
-        };
-        const bool has_scale = std::any_of(set_.files().begin(), set_.files().end(), has);
-        return has_scale && read_block_shape(set_.completeness().config, nullptr).has_value();
-      }
-    }
-    return false;
   }
 
   /// The only installed map that shows all tensors without being told more.

@@ -129,7 +129,7 @@ std::vector<NextCommand> next_commands(const NextFacts& facts) {
     if (!facts.can_mount) lines.add(job, "inspect", words);
   }
   if (facts.can_mount && facts.can_dequantize) {
-    lines.add_mount("mount it with 8-bit weights as BFloat16", {"--dequantize"});
+    lines.add_mount("mount it with quantized weights as BFloat16", {"--dequantize"});
   }
   if (facts.can_mount) lines.add_jobs({});
   if (facts.can_mount && !facts.map.empty()) {

@@ -82,8 +82,8 @@ std::vector<Option> reading_rows() {
   return {
       {.name = "dequantize",
        .help =
-           "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
-           "the scales out",
+           "Show quantized weights (FP8, MXFP4, NVFP4, INT1 to INT8, AWQ, GPTQ) as BFloat16, and "
+           "leave their scales out",
        .commands = kSources},
       {.name = "rename",
        .takes = Takes::kTexts,

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized models of every layout, shown as BFloat16: those that the real programs wrote, byte for byte as their own
+libraries dequantize them, and random ones of odd shapes, as values are reckoned from codes that were drawn first.
+--sets N tries N random models of each layout."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import unittest
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "data"))
+
+import numpy as np  # noqa: E402
+from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
+from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
+from quantized_sets import LAYOUTS, Draw  # noqa: E402
+
+GOLDEN = TESTS / "golden_precision"
+SETS = 12
+
+
+class Precision(unittest.TestCase):
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+
+    def equal(self, got: Tensors, want: Tensors, *, zeros_by_value: bool = False) -> None:
+        self.assertEqual(sorted(got), sorted(want))
+        for name, (kind, array) in want.items():
+            self.assertEqual((got[name][0], got[name][1].shape), (kind, array.shape), name)
+            a, b = (np.ascontiguousarray(of).view(f"u{of.itemsize}") for of in (got[name][1], array))
+            if zeros_by_value and kind == "BF16":
+                a, b = (np.where(of == 0x8000, 0, of) for of in (a, b))
+            self.assertEqual(np.count_nonzero(a != b), 0, name)
+
+    def exported(self, source: Path, *options: str) -> Tensors:
+        out = self.root / "out.safetensors"
+        result = run("export", source, out, "--force", "--dequantize", *options)
+        self.assertEqual(result.code, 0, result.stderr)
+        return read_safetensors(out)[0]
+
+    def test_what_the_real_programs_wrote(self) -> None:
+        for place in sorted(GOLDEN.iterdir()):
+            with self.subTest(place.name):
+                want = read_safetensors(place / "expected.safetensors")[0]
+                # Its own library gives plus zero for the code of minus zero.
+                self.equal(self.exported(place / "src"), want, zeros_by_value=place.name == "mo_nvfp4")
+
+    def test_random_models(self) -> None:
+        for layout in LAYOUTS:
+            for seed in range(SETS):
+                with self.subTest(layout, seed=seed):
+                    drawn = Draw(seed).model(layout)
+                    drawn.write(self.root / "drawn")
+                    self.equal(self.exported(self.root / "drawn"), drawn.want)
+
+    def test_any_bytes_of_a_mount(self) -> None:
+        rng = np.random.default_rng(3)
+        for layout in LAYOUTS:
+            with self.subTest(layout):
+                Draw(1000).model(layout).write(self.root / layout)
+                with mounted(self.root / layout, "--dequantize", "--views", "merged-safetensors") as mount:
+                    (file,) = (mount / "merged").glob("*.safetensors")
+                    whole = file.read_bytes()
+                    with file.open("rb", buffering=0) as handle:
+                        for _ in range(60):
+                            handle.seek(int(rng.integers(0, len(whole))))
+                            begin = handle.tell()
+                            length = int(rng.integers(1, 2000))
+                            self.assertEqual(handle.read(length), whole[begin:begin + length])
+
+    def test_ranks_of_what_is_dequantized(self) -> None:
+        for name in ("ct_w4a16_sym", "ct_nvfp4", "ct_mxfp4", "mo_nvfp4"):
+            source = GOLDEN / name / "src"
+            out = self.root / name
+            some = ("--include", "*.mlp.*", "--include", "*.o_proj.*", "--include", "*norm*")
+            result = run("export", source, out, "--dequantize", "--dst-strategy", "tp=2", "--format", "safetensors", *some)
+            self.assertEqual(result.code, 0, result.stderr)
+            whole = self.exported(source, *some)
+            ranks = [read_safetensors(next((out / f"rank_{rank}").glob("*.safetensors")))[0] for rank in range(2)]
+            cut = 0
+            for tensor, (_, array) in whole.items():
+                parts = [rank[tensor][1] for rank in ranks]
+                if parts[0].shape == array.shape:
+                    joined = parts[0]
+                else:
+                    axis = next(i for i, size in enumerate(array.shape) if parts[0].shape[i] != size)
+                    joined = np.concatenate(parts, axis)
+                    cut += 1
+                self.assertEqual(joined.tobytes(), array.tobytes(), tensor)
+            self.assertGreaterEqual(cut, 4)
+
+    def test_a_model_directory_without_its_quantization(self) -> None:
+        for name in ("ct_w4a16_sym", "mo_nvfp4", "gptoss_mxfp4"):
+            source = self.root / name
+            shutil.copytree(GOLDEN / name / "src", source)
+            config = json.loads((source / "config.json").read_text())
+            config["text_config"] = {"quantization_config": config["quantization_config"], "hidden_size": 64}
+            (source / "config.json").write_text(json.dumps(config))
+            with mounted(source, "--dequantize", "--views", "hf") as mount:
+                shown = json.loads((mount / "hf/config.json").read_text())
+                self.assertNotIn("quantization_config", json.dumps(shown))
+                self.assertEqual(shown["text_config"], {"hidden_size": 64})
+                self.assertFalse((mount / "hf/hf_quant_config.json").exists())
+
+    # --- what is refused -----------------------------------------------------------------------
+
+    def refused(self, source: Path, *words: str) -> None:
+        result = run("inspect", source, "--dequantize")
+        self.assertEqual(result.code, 2, result.stdout)
+        for word in words:
+            self.assertIn(word, one_line(result))
+
+    def changed(self, name: str, change: dict[str, tuple[str, np.ndarray] | None],
+                **quantization: object) -> Path:
+        """A golden set with other tensors (None: without one) and other words in its configuration."""
+        place = self.root / "changed"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(GOLDEN / name / "src", place)
+        tensors = read_safetensors(place / "model.safetensors")[0]
+        for tensor, value in change.items():
+            if value is None:
+                del tensors[tensor]
+            else:
+                tensors[tensor] = value
+        write_safetensors(place / "model.safetensors", tensors)
+        config = json.loads((place / "config.json").read_text())
+        config["quantization_config"] |= quantization
+        (place / "config.json").write_text(json.dumps(config))
+        return place
+
+    def test_parts_that_lack_or_do_not_fit(self) -> None:
+        gate = "model.layers.0.mlp.gate_proj"
+        shape = ("I64", np.array([96, 65], "<i8"))
+        for name, change, word in (
+                ("ct_w4a16_sym", {f"{gate}.weight_scale": None}, "there is no weight_scale beside it"),
+                ("ct_w4a16_sym", {f"{gate}.weight_packed": None}, "it belongs to no weight"),
+                ("ct_w4a16_sym", {f"{gate}.weight_shape": None}, "there is no weight_shape beside it"),
+                ("ct_w4a16_sym", {f"{gate}.weight_shape": shape}, "its weight_shape is that of another tensor"),
+                ("ct_w4a16_sym", {f"{gate}.weight_scale": ("BF16", np.ones((96, 3), "<u2"))},
+                 "does not have a value for each block of 1 x 32"),
+                ("ct_w4a16_sym", {f"{gate}.weight_g_idx": ("I32", np.zeros(64, "<i4"))}, "act-order"),
+                ("ct_w4a16_sym", {f"{gate}.weight_zero_point": ("I32", np.zeros((12, 2), "<i4"))},
+                 "states no zero point"),
+                ("ct_w4a16_asym_odd", {f"{gate}.weight_zero_point": None}, "there is no weight_zero_point beside it"),
+                ("ct_nvfp4", {f"{gate}.weight_global_scale": None}, "there is no weight_global_scale beside it"),
+                ("mo_nvfp4", {f"{gate}.weight_scale_2": None}, "there is no weight_scale_2 beside it"),
+                ("mo_nvfp4", {f"{gate}.pre_quant_scale": ("BF16", np.ones(64, "<u2"))},
+                 "the inputs of its module are scaled by it"),
+                ("gptoss_mxfp4", {"model.layers.0.mlp.experts.down_proj_scales": None}, "'_scales' instead"),
+                ("awq_gemm", {"model.layers.0.self_attn.q_proj.scales": None}, "no scales and qzeros beside it"),
+                ("dsv4_flash", {"layers.0.ffn.experts.0.w1.scale": None}, "there is no tensor of this name")):
+            with self.subTest(word, set=name):
+                self.refused(self.changed(name, change), next(iter(change)).rsplit(".", 1)[0], word)
+
+    def test_statements_that_are_not_known(self) -> None:
+        for name, words, answer in (
+                ("ct_w4a16_sym", {"quant_method": "bitsandbytes"}, "does not know the quant_method 'bitsandbytes'"),
+                ("ct_w4a16_sym", {"transform_config": {"a": 1}}, "states a transform_config"),
+                ("ct_w4a16_sym", {"sparsity_config": {"format": "sparse-24-bitmask"}}, "states a sparsity_config"),
+                ("ct_w4a16_sym", {"ignore": ["model.layers.0.mlp.gate_proj"]}, "does not say how its module"),
+                ("ct_w4a16_sym", {"ignore": ["re:(?=x)y"]}, "cannot use the expression 're:(?=x)y'"),
+                ("mo_nvfp4", {"quant_algo": "W4A16_AWQ"}, "does not know modelopt's quant_algo 'W4A16_AWQ'"),
+                ("mo_nvfp4", {"ignore": ["*gate_proj"]}, "does not say how its module is quantized"),
+                ("awq_gemm", {"version": "gemv"}, "does not know awq of 4 bits")):
+            with self.subTest(answer):
+                self.refused(self.changed(name, {}, **words), answer)
+
+    def test_two_groups_that_differ(self) -> None:
+        weights = {"type": "int", "num_bits": 4, "strategy": "group", "group_size": 32, "symmetric": True}
+        groups = {"a": {"targets": ["re:.*gate"], "weights": weights},
+                  "b": {"targets": ["re:.*proj"], "weights": weights | {"num_bits": 8}}}
+        self.refused(self.changed("ct_w4a16_sym", {}, config_groups=groups), "two groups state how the weights of",
+                     "'a' and 'b'")
+        # What is named counts more than an expression, and that more than all.
+        named = [f"model.layers.{n}.{part}" for n in range(2) for part in (
+            "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "self_attn.q_proj", "self_attn.k_proj",
+            "self_attn.v_proj", "self_attn.o_proj")]
+        groups = {"a": {"targets": named, "weights": weights}, "b": groups["b"],
+                  "c": {"targets": ["Linear"], "weights": weights | {"num_bits": 2}}}
+        self.equal(self.exported(self.changed("ct_w4a16_sym", {}, config_groups=groups)),
+                   read_safetensors(GOLDEN / "ct_w4a16_sym/expected.safetensors")[0])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--sets", type=int, default=SETS)
+    known, sys.argv[1:] = parser.parse_known_args()
+    SETS = known.sets
+    run_unittests()
