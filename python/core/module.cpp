@@ -21,6 +21,8 @@
 #include "base/version.h"
 #include "cli/messages.h"
 #include "conversion/installed_maps.h"
+#include "core/borrowed.h"
+#include "core/boxes.h"
 #include "core/calling.h"
 #include "core/dlpack.h"
 #include "core/faults.h"
@@ -69,59 +71,24 @@ void translate(std::exception_ptr thrown) {
   }
 }
 
-/// Somebody else's memory, for as long as it is filled.
-class Borrowed {
- public:
-  explicit Borrowed(const py::object& object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) {
-      throw py::error_already_set();
-    }
-  }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  /// A read that was left to itself ends without the GIL; then Python's main thread lets it go.
-  ~Borrowed() {
-    if (view_.obj == nullptr) return;
-    if (PyGILState_Check() != 0) {
-      PyBuffer_Release(&view_);
-      return;
-    }
-    auto view = std::make_unique<Py_buffer>(view_);
-    const auto release = [](void* late) {
-      const std::unique_ptr<Py_buffer> owned(static_cast<Py_buffer*>(late));
-      PyBuffer_Release(owned.get());
-      return 0;
-    };
-    if (Py_IsInitialized() != 0 && Py_AddPendingCall(release, view.get()) == 0) {
-      static_cast<void>(view.release());
-    }
-  }
+/// The bytes of a file from `offset` on.
+std::function<void(std::uint64_t, std::span<std::byte>)> reader_from(const FileHandle& file,
+                                                                     std::uint64_t offset) {
+  return [reader = file.reader(), offset](std::uint64_t at, std::span<std::byte> out) {
+    reader(offset + at, out);
+  };
+}
 
-  /// With the GIL.
-  void release() { PyBuffer_Release(&view_); }
-  std::span<std::byte> bytes() const noexcept {
-    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-};
-
-template <typename Handle>
-void read_into(const Handle& handle, std::uint64_t offset, std::size_t bytes,
+void read_into(std::function<void(std::uint64_t, std::span<std::byte>)> reader, std::size_t bytes,
                const py::object& object) {
-  const auto borrowed = std::make_shared<Borrowed>(object);
-  if (borrowed->bytes().size() < bytes) {
-    const std::size_t size = borrowed->bytes().size();
+  const auto borrowed = std::make_shared<Borrowed>(object, PyBUF_C_CONTIGUOUS);
+  const std::size_t size = borrowed->size();
+  if (size < bytes) {
     borrowed->release();
     throw Error(ErrorKind::kUsage, "the buffer has " + std::to_string(size) + " of " +
                                        std::to_string(bytes) + " bytes");
   }
-  auto reader = handle.reader();
-  ReadRequest part{[reader = std::move(reader), offset](
-                       std::uint64_t at, std::span<std::byte> out) { reader(offset + at, out); },
-                   borrowed->bytes().first(bytes), borrowed};
-  read_parts({std::move(part)});
+  read_parts({ReadRequest::into(borrowed->bytes().first(bytes), std::move(reader), borrowed)});
   borrowed->release();
 }
 
@@ -132,12 +99,8 @@ py::bytes read_bytes(const FileHandle& file, std::uint64_t offset, std::size_t b
   // A read that is left to itself still writes; then the bytes are never freed.
   auto* keep = new py::bytes(text);
   auto* place = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(text.ptr()));
-  auto reader = file.reader();
-  ReadRequest part{[reader = std::move(reader), offset](
-                       std::uint64_t at, std::span<std::byte> out) { reader(offset + at, out); },
-                   std::span(place, bytes), nullptr};
   try {
-    read_parts({std::move(part)});
+    read_parts({ReadRequest::into(std::span(place, bytes), reader_from(file, offset), nullptr)});
   } catch (const py::error_already_set&) {
     throw;
   } catch (...) {
@@ -157,7 +120,7 @@ std::vector<MemoryPtr> read_all(const std::vector<TensorHandle>& tensors, std::s
   std::vector<MemoryPtr> results = memory_for(sizes);
   std::vector<ReadRequest> parts;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    parts.push_back({tensors[i].reader(), results[i]->bytes(), results[i]});
+    parts.push_back(ReadRequest::into(results[i]->bytes(), tensors[i].reader(), results[i]));
   }
   read_parts(std::move(parts), threads);
   return results;
@@ -226,8 +189,9 @@ void add_tensors(py::module_& module) {
       .def("read", [](const TensorHandle& t) { return read_all({t}, 0).front(); })
       .def("read_into",
            [](const TensorHandle& t, const py::object& out) {
-             read_into(t, 0, static_cast<std::size_t>(t.get().bytes()), out);
+             read_into(t.reader(), static_cast<std::size_t>(t.get().bytes()), out);
            })
+      .def("bytes_in_short_runs", &bytes_in_short_runs, py::call_guard<py::gil_scoped_release>())
       .def("dlpack", [](const TensorHandle& t, bool versioned) {
         require_dlpack_type(t.facts().dtype());
         const MemoryPtr memory = read_all({t}, 0).front();
@@ -249,13 +213,16 @@ void add_tensors(py::module_& module) {
            })
       .def("tree", &tree_of);
   module.def("read_all", &read_all, py::arg("tensors"), py::arg("threads") = 0);
+  module.def("read_into_all", &read_into_all, py::arg("parts"), py::arg("threads") = 0);
+  module.def("prefetch", &prefetch);
 }
 
 void add_checkpoint(py::module_& module) {
   py::class_<FileHandle>(module, "File")
       .def_property_readonly("size", &FileHandle::size)
-      .def("read_into", [](const FileHandle& file, std::uint64_t offset, std::size_t bytes,
-                           const py::object& out) { read_into(file, offset, bytes, out); })
+      .def("read_into",
+           [](const FileHandle& file, std::uint64_t offset, std::size_t bytes,
+              const py::object& out) { read_into(reader_from(file, offset), bytes, out); })
       .def("read", &read_bytes);
   using Handle = CheckpointHandle;
   py::class_<Handle, HandlePtr>(module, "Checkpoint")

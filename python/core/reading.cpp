@@ -103,7 +103,7 @@ class ReadJob final : public Job {
   explicit ReadJob(std::vector<ReadRequest> parts) : parts_(std::move(parts)) {
     for (const ReadRequest& part : parts_) {
       begins_.push_back(pieces_);
-      pieces_ += (part.out.size() + kPieceBytes - 1) / kPieceBytes;
+      pieces_ += (part.bytes + kPieceBytes - 1) / kPieceBytes;
     }
   }
 
@@ -116,9 +116,7 @@ class ReadJob final : public Job {
       const auto number = static_cast<std::size_t>(after - begins_.begin()) - 1;
       const ReadRequest& part = parts_[number];
       const std::uint64_t offset = (piece - begins_[number]) * kPieceBytes;
-      const std::uint64_t bytes = std::min(kPieceBytes, part.out.size() - offset);
-      part.read(offset, part.out.subspan(static_cast<std::size_t>(offset),
-                                         static_cast<std::size_t>(bytes)));
+      part.read(offset, std::min(kPieceBytes, part.bytes - offset));
     }
   }
 
@@ -184,6 +182,18 @@ void finish(const std::shared_ptr<Job>& job, const Company& company = {}) {
 }
 
 }  // namespace
+
+ReadRequest ReadRequest::into(
+    std::span<std::byte> out,
+    std::function<void(std::uint64_t offset, std::span<std::byte> out)> read,
+    std::shared_ptr<void> keep) {
+  return {[out, read = std::move(read), keep = std::move(keep)](std::uint64_t offset,
+                                                                std::uint64_t bytes) {
+            read(offset,
+                 out.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes)));
+          },
+          out.size()};
+}
 
 void read_parts(std::vector<ReadRequest> parts, std::size_t threads) {
   const auto job = std::make_shared<ReadJob>(std::move(parts));

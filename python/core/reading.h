@@ -14,11 +14,15 @@ namespace reshardfs::python {
 
 /// Something to be read from its first byte to its last.
 struct ReadRequest {
-  /// May be called from many threads at once.
-  std::function<void(std::uint64_t offset, std::span<std::byte> out)> read;
-  std::span<std::byte> out;
-  /// Keeps `out`; may outlive the call where that is interrupted. Is let go without the GIL.
-  std::shared_ptr<void> keep;
+  /// Reads a piece, and puts it in its place. May be called from many threads at once, and outlive
+  /// the call where that is interrupted. Is let go without the GIL.
+  std::function<void(std::uint64_t offset, std::uint64_t bytes)> read;
+  std::uint64_t bytes = 0;
+
+  /// @param keep keeps `out`.
+  static ReadRequest into(std::span<std::byte> out,
+                          std::function<void(std::uint64_t offset, std::span<std::byte> out)> read,
+                          std::shared_ptr<void> keep);
 };
 
 /// Reads all parts, with some threads at once.

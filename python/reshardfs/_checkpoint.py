@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _core, _forks
 from ._arguments import encoded, integer, name_text, path_text
+from ._boxes import Reads, lazy, read_into_all
 from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
 from ._html import page_of_checkpoint
 from ._pickling import kept
-from ._tensor import State, whole_state
+from ._tensor import State, Tensor, whole_state
 from ._values import Value, checked, values_of
 
 
@@ -80,6 +81,25 @@ class Checkpoint:
 
         Where there is no such whole, its use raises Error."""
         return whole_state(self._core)
+
+    def read_into_all(self, parts: Iterable[tuple[Tensor | str, Any]], *, prefix: str = "",
+                      threads: int = 0) -> Reads:
+        """Fills the buffer of each (tensor, buffer) with the tensor's elements, in C order.
+
+        A tensor is one of this checkpoint, a box of one, or the name of one of the whole model, behind `prefix`. A
+        buffer can be written, has exactly as many bytes, and its elements may lie apart, as those of a part of an
+        array do. All are read by the same threads, in the order of the source's files. If a read fails, what the
+        buffers contain is unknown.
+
+        threads: how many read; by default one for each processor, but two at least."""
+        return read_into_all(self.merged, parts, name_text(prefix), threads)
+
+    def prefetch(self, tensors: Iterable[Tensor | str], *, prefix: str = "") -> None:
+        """Begins to fetch what is to be read soon, and returns at once. Files are fetched into the memory of the
+        system, and what a server has into that of the process. Errors are left to the read.
+
+        tensors: as those of read_into_all()."""
+        _core.prefetch([lazy(self.merged, tensor, name_text(prefix))._open() for tensor in tensors])
 
     def metadata(self) -> dict[str, str]:
         """What the headers of the source's safetensors files state beside the tensors (`__metadata__`), but for

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import html
 import operator
-from collections.abc import Iterable, Iterator, KeysView, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, Tuple
 
 from . import _core, _forks
 from ._arguments import encoded, integer, is_bool, name_list, name_text, thread_count
@@ -17,6 +17,9 @@ from ._types import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
+
+# As they are when the module is loaded, where Python 3.9 needs the old names.
+Bounds = Tuple[Sequence[int], Sequence[int]]
 
 
 def _wrong(name: str, why: str) -> WrongIndex:
@@ -51,10 +54,13 @@ class Tensor:
     An index reads only the box that it selects: `w[10:20, :]`, `w[3]`, `w[..., ::2]`.
     """
 
-    __slots__ = ("_tensor", "_rank", "_checkpoint", "_generation")
+    __slots__ = ("_tensor", "_rank", "_checkpoint", "_bounds", "_generation")
 
-    def __init__(self, tensor: _core.Tensor, rank: int | None, checkpoint: _core.Checkpoint) -> None:
+    def __init__(self, tensor: _core.Tensor, rank: int | None, checkpoint: _core.Checkpoint,
+                 bounds: Bounds | None = None) -> None:
+        """bounds: of what is a box, in the whole tensor."""
         self._tensor = tensor
+        self._bounds = bounds
         self._rank = rank
         self._checkpoint = checkpoint
         self._generation = _forks.generation
@@ -63,7 +69,8 @@ class Tensor:
         """To read from in this process."""
         if self._generation != _forks.generation:
             self._checkpoint = _forks.here(self._checkpoint)
-            self._tensor = _tensors_of(self._checkpoint, self._rank).at(encoded(self.name) or b"")
+            whole = _tensors_of(self._checkpoint, self._rank).at(encoded(self.name) or b"")
+            self._tensor = whole if self._bounds is None else whole.box(*self._bounds)
             self._generation = _forks.generation
         return self._tensor
 
@@ -142,6 +149,18 @@ class Tensor:
                 kept.append(0)
         return _array(self._open().box(begin, end))[tuple(kept)]
 
+    def box(self, begin: Sequence[int], end: Sequence[int]) -> Tensor:
+        """The elements from `begin` up to, but not including, `end` in each dimension, none of them read. Indices
+        in a box of a box are relative to the outer one.
+
+        Raises Error if the box has another number of dimensions, or leaves the tensor."""
+        first = [integer(index, "each index of a box") for index in begin]
+        last = [integer(index, "each index of a box") for index in end]
+        cut = self._open().box(first, last)
+        start = self._bounds[0] if self._bounds is not None else [0] * len(first)
+        bounds = [low + index for low, index in zip(start, first)], [low + index for low, index in zip(start, last)]
+        return Tensor(cut, self._rank, self._checkpoint, bounds)
+
     def numpy(self) -> np.ndarray:
         """All of it, as a new array."""
         return _array(self._open())
@@ -189,7 +208,7 @@ class Tensor:
         return self.nbytes
 
     def __reduce__(self) -> Any:
-        return _tensor_again, (kept(_forks.here(self._checkpoint)), self._rank, self.name)
+        return _tensor_again, (kept(_forks.here(self._checkpoint)), self._rank, self.name, self._bounds)
 
     def _repr_html_(self) -> str:
         return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes",
@@ -356,5 +375,6 @@ def _state_again(how: Kept, rank: int | None) -> State:
     return whole_state(checkpoint) if rank is None else State(checkpoint.tensors(rank), rank, checkpoint)
 
 
-def _tensor_again(how: Kept, rank: int | None, name: str) -> Tensor:
-    return _state_again(how, rank)[name]
+def _tensor_again(how: Kept, rank: int | None, name: str, bounds: Bounds | None = None) -> Tensor:
+    tensor = _state_again(how, rank)[name]
+    return tensor if bounds is None else tensor.box(*bounds)

@@ -134,6 +134,12 @@ Tensor TensorAccess::whole(std::shared_ptr<const TensorElements> elements) {
                                                       std::move(shape)));
 }
 
+void TensorAccess::for_each_use(const Tensor& tensor, const ByteRange& bytes, SourceSink& sink) {
+  const Tensor::State& state = *tensor.state_;
+  if (state.box) return state.box->for_each_use(bytes, sink);
+  state.elements->view.for_each_use(ByteRange(*state.place + bytes.offset(), bytes.length()), sink);
+}
+
 ShownElements elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {
   return {table.view(parameter, rank), parameter.source->dtype, parameter.dtype};
 }

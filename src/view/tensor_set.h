@@ -37,6 +37,8 @@ std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape
 /// Access to the sources of a tensor's elements, for code inside reshardfs.
 struct TensorAccess {
   static Tensor whole(std::shared_ptr<const TensorElements> elements);
+  /// The sources of a range of its bytes. @pre the range does not leave the tensor.
+  static void for_each_use(const Tensor& tensor, const ByteRange& bytes, SourceSink& sink);
 };
 
 /// The elements of a parameter that the rank has. The result points into the table.

@@ -21,6 +21,9 @@ CHECKS = {
     "weight[10:20, :]": "assert rows.shape == (10, 512) and whole.shape == (7680, 512), whole.shape\n"
                         "assert rows.tobytes() == arrays['lm_head.weight'][10:20].tobytes()\n"
                         "assert len(begin) == 100 and ckpt.rank(3).nbytes == sum(a.nbytes for a in arrays.values())\n",
+    "read_into_all(": "with reshardfs.open('ckpt', src_strategy='train.ckpt', dst_strategy='tp=4') as again:\n"
+                      "    want = bytes(again.merged['lm_head.weight'].box([0, 64], [128, 128]))\n"
+                      "assert larger[:, 1].tobytes() == want and not larger[:, 0].any() and reads == (16384, 16384), reads\n",
     "multiprocessing": "assert array.tobytes() == bytes(state['lm_head.weight'])\n",
     "reshardfs.torch.load": "assert str(state['lm_head.weight'].dtype) == 'torch.bfloat16'\n"
                             "assert tuple(state['lm_head.weight'].shape) == (1920, 512)\n",

@@ -33,6 +33,9 @@ with reshardfs.open("ckpt", src_strategy="train.ckpt", dst_strategy="tp=4", rank
     weight: reshardfs.Tensor = state["w"]
     shape: tuple[int, ...] = weight.shape
     count: int = weight.read_into(bytearray(weight.nbytes))
+    box: reshardfs.Tensor = weight.box([0, 0], (1, 2))
+    got: int = ckpt.read_into_all([(box, bytearray(8)), ("model.w", bytearray(16))], prefix="model.", threads=2).bytes
+    ckpt.prefetch([box, "w"])
     array = weight[10:20, :]
     file: io.BufferedReader = ckpt.file("x")
     layer: list[str] = [*state.keys("model.layers.0.*")]
@@ -55,8 +58,8 @@ BAD = ('reshardfs.open("ckpt", dst_stratgy="tp=4")', 'reshardfs.open("ckpt", che
        'reshardfs.open("ckpt", replicas="any")', 'reshardfs.open("ckpt").rank("x")', 'reshardfs.plan("c").x',
        'reshardfs.open("c").rank(0)[3]', 'reshardfs.mount("c", foreground=True)', 'reshardfs.plan("c", log_file="x")',
        'reshardfs.verify("c").good + "x"', 'reshardfs.export("a", "b", progress=lambda: None)',
-       'reshardfs.open("c").merged.keys(3)')
-FRAMEWORKS = {"torch.py", "mindspore.py", "safetensors.py", "fsspec.py"}
+       'reshardfs.open("c").merged.keys(3)', 'reshardfs.open("c").merged["w"].box(1, 2)')
+FRAMEWORKS = {"_dcp.py", "_torch_targets.py", "torch.py", "mindspore.py", "safetensors.py", "fsspec.py"}
 
 
 @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
