@@ -10,6 +10,7 @@ from typing import Any
 import mindspore
 
 from ._checkpoint import Checkpoint, open_checkpoint
+from ._errors import Error
 from ._tensor import State, Tensor
 from ._types import numpy_dtype
 
@@ -36,6 +37,22 @@ def load(source: Checkpoint | State | str | os.PathLike[str], rank: int | None =
     buffers = state.read(tensors, threads=threads)
     return {name: mindspore.Parameter(_made(lazy, buffers[name]), name=name)
             for name, lazy in tensors.items()}
+
+
+def load_into(net: Any, source: Checkpoint | State | str | os.PathLike[str], rank: int | None = None, *,
+              strategy: Any = None, names: Iterable[str] | None = None, threads: int = 0,
+              strict_load: bool = False, **options: Any) -> Any:
+    """Fills a network with load_param_into_net(), whose answer it returns: the names of the network that got
+    nothing, and those of the checkpoint that went nowhere.
+
+    strategy: the target's, as dst_strategy of open(), unless the source is opened already. strict_load: as that of
+    load_param_into_net(). The other arguments are those of load()."""
+    if strategy is not None:
+        if isinstance(source, (Checkpoint, State)):
+            raise Error("the checkpoint is opened already: its strategy is dst_strategy of open()")
+        options["dst_strategy"] = strategy
+    parameters = load(source, rank, names=names, threads=threads, **options)
+    return mindspore.load_param_into_net(net, parameters, strict_load=strict_load)
 
 
 def _made(lazy: Tensor, buffer: Any) -> mindspore.Tensor:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,22 +15,22 @@ from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
 from ._staging import BLOCK_BYTES, BLOCKS, transfer
 from ._tensor import State, Tensor
+from ._torch_targets import Part, dtype_of, fill
 
-_NAMED = {"int4": "int8"}
+if TYPE_CHECKING:
+    from ._dcp import DcpReader as DcpReader
 
 
-def _dtype(tensor: Tensor) -> torch.dtype:
-    found = getattr(torch, _NAMED.get(tensor.dtype, tensor.dtype), None)
-    if not isinstance(found, torch.dtype):
-        raise Error(f"parameter '{tensor.name}': PyTorch {torch.__version__} has no elements of type "
-                    f"{tensor.dtype}; leave it out with exclude=[{tensor.name!r}]", "unsupported",
-                    parameter=tensor.name)
-    return found
-
+def __getattr__(name: str) -> Any:
+    """What needs torch.distributed, which takes long to import, and which some builds lack."""
+    if name != "DcpReader":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._dcp import DcpReader
+    return DcpReader
 
 def _made(tensor: Tensor, buffer: memoryview) -> torch.Tensor:
     """Shares the buffer's memory."""
-    dtype = _dtype(tensor)
+    dtype = dtype_of(tensor)
     if not len(buffer):
         return torch.empty(tensor.shape, dtype=dtype)
     return torch.frombuffer(buffer, dtype=torch.uint8).view(dtype).reshape(tensor.shape)
@@ -37,7 +38,7 @@ def _made(tensor: Tensor, buffer: memoryview) -> torch.Tensor:
 
 def tensor(lazy: Tensor) -> torch.Tensor:
     """A tensor of a checkpoint, read."""
-    _dtype(lazy)
+    dtype_of(lazy)
     return _made(lazy, lazy.read())
 
 
@@ -65,13 +66,13 @@ def _load(state: State, device: Any, names: Iterable[str] | None,
           threads: int) -> dict[str, torch.Tensor]:
     tensors = {name: state[name] for name in (state.arrays() if names is None else name_list(names))}
     for lazy in tensors.values():
-        _dtype(lazy)
+        dtype_of(lazy)
     place = torch.device(device)
     if place.type == "cuda":
         with torch.cuda.device(place):
             copies = _Cuda(tensors.values(), place)
             transfer(tensors.values(), copies, threads=_threads(threads))
-            return {name: copies.tensors[name].view(_dtype(lazy)).reshape(lazy.shape)
+            return {name: copies.tensors[name].view(dtype_of(lazy)).reshape(lazy.shape)
                     for name, lazy in tensors.items()}
     if place.type == "cpu":
         buffers = state.read(tensors, threads=threads)
@@ -83,6 +84,54 @@ def _load(state: State, device: Any, names: Iterable[str] | None,
         for name in names_of_turn:
             loaded[name] = _made(tensors[name], buffers.pop(name)).to(device)
     return loaded
+
+
+def load_state_dict(model: torch.nn.Module, source: Checkpoint | State | str | os.PathLike[str],
+                    rank: int | None = None, *, strict: bool = True, prefix: str = "", device: Any = "cpu",
+                    threads: int = 0, **options: Any) -> Any:
+    """Fills a model's parameters and buffers in place, and returns or raises what model.load_state_dict() does of
+    missing and unexpected names and of shapes; with strict=True, then nothing is read.
+
+    What is on the device "meta" gets memory on `device`. prefix: is before each name of the checkpoint in the model.
+    Elements of other floating types are rounded as Tensor.to() does. Tensors that several devices have parts of
+    are loaded with DcpReader. The other arguments are those of load()."""
+    if not isinstance(source, (Checkpoint, State)):
+        with open_checkpoint(source, **options) as checkpoint:
+            return load_state_dict(model, checkpoint, rank, strict=strict, prefix=prefix, device=device,
+                                   threads=threads)
+    if "assign" not in inspect.signature(model.load_state_dict).parameters:
+        raise Error(f"load_state_dict() needs PyTorch 2.1 or later, and this is {torch.__version__}", "unsupported")
+    if isinstance(source, Checkpoint):
+        source = source.merged if rank is None else source.rank(rank)
+    tensors = {prefix + name: source[name] for name in source.arrays()}
+    own = model.state_dict(keep_vars=True)
+    for name, value in own.items():
+        if hasattr(value, "device_mesh"):
+            raise Error(f"parameter '{name}': several devices have parts of it; load it with "
+                        "torch.distributed.checkpoint.load() and reshardfs.torch.DcpReader", "unsupported",
+                        parameter=name)
+    fitting = {name: own[name] for name, lazy in tensors.items()
+               if isinstance(own.get(name), torch.Tensor) and tuple(own[name].shape) == lazy.shape}
+    # Of what does not fit, PyTorch sees names and shapes alone.
+    state: dict[str, torch.Tensor] = {name: fitting[name] if name in fitting else
+                                      torch.empty(lazy.shape, device="meta") for name, lazy in tensors.items()}
+    if strict and not (len(fitting) == len(tensors) == len(own)):
+        return model.load_state_dict(state, strict=True, assign=True)
+    made: dict[int, torch.Tensor] = {}
+    for name, value in fitting.items():
+        if value.is_meta:
+            # What several modules share stays shared.
+            state[name] = made.setdefault(id(value), _with_memory(value, device))
+    with torch.no_grad():
+        fill([Part(tensors[name], state[name].detach()) for name in fitting], threads)
+    return model.load_state_dict(state, strict=strict, assign=True)
+
+
+def _with_memory(value: torch.Tensor, device: Any) -> torch.Tensor:
+    made = torch.empty_like(value, device=device, requires_grad=False)
+    if isinstance(value, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=value.requires_grad)
+    return made
 
 
 def _threads(threads: int) -> int:

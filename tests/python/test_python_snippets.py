@@ -25,7 +25,12 @@ CHECKS = {
                       "    want = bytes(again.merged['lm_head.weight'].box([0, 64], [128, 128]))\n"
                       "assert larger[:, 1].tobytes() == want and not larger[:, 0].any() and reads == (16384, 16384), reads\n",
     "multiprocessing": "assert array.tobytes() == bytes(state['lm_head.weight'])\n",
-    "reshardfs.torch.load": "assert str(state['lm_head.weight'].dtype) == 'torch.bfloat16'\n"
+    "reshardfs.torch.load_state_dict": "assert bytes(ckpt.merged['lm_head.weight']) == "
+                                       "bytes(model['lm_head'].weight.detach().view(torch.uint8).numpy())\n",
+    "DcpReader": "want = reshardfs.torch.tensor(ckpt.merged['lm_head.weight'])\n"
+                 "assert torch.equal(state['model']['lm_head.weight'], want.float()) and len(reader.converted) == 1\n",
+    "load_into(": "assert not missing\n",
+    "reshardfs.torch.load(": "assert str(state['lm_head.weight'].dtype) == 'torch.bfloat16'\n"
                             "assert tuple(state['lm_head.weight'].shape) == (1920, 512)\n",
     "reshardfs.mount(": "import os\nassert os.path.exists('out/rank_3/checkpoint_3.ckpt') and not os.path.exists(path)\n",
 }
@@ -42,9 +47,18 @@ class Snippets(unittest.TestCase):
                 with self.subTest(snippet.splitlines()[0]):
                     if "torch" in snippet and not importlib.util.find_spec("torch"):
                         self.skipTest("python3-torch is not installed")
+                    if words_of_newer := [words for words in ("load_state_dict", "DcpReader") if words in snippet]:
+                        self.require_torch2(words_of_newer[0])
+                    if "mindspore" in snippet and not importlib.util.find_spec("mindspore"):
+                        self.skipTest("MindSpore is not installed")
                     if "reshardfs.mount(" in snippet and (problem := fuse_problem()):
                         self.skipTest(problem)
                     self.run_there(snippet + check, here)
+
+    def require_torch2(self, why: str) -> None:
+        import torch
+        if int(torch.__version__.partition(".")[0]) < 2:
+            self.skipTest(f"{why} needs PyTorch 2")
 
     def run_there(self, program: str, here: Path) -> None:
         done = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True,

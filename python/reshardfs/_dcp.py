@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints for torch.distributed.checkpoint: nothing is converted, and each rank reads its own boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import StorageReader
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner
+from torch.futures import Future
+
+from ._arguments import name_text
+from ._checkpoint import Checkpoint
+from ._errors import Error
+from ._tensor import State
+from ._torch_targets import Converted, Part, dtype_of, fill
+
+
+class DcpReader(StorageReader):
+    """For dcp.load(state_dict, storage_reader=DcpReader(checkpoint)).
+
+    checkpoint: an opened one, of which the whole model is taken, or the tensors of a rank. prefix: is before each of
+    their names in the state_dict, such as "model.". threads: how many read; by default one for each processor, but
+    two at least.
+
+    A target may have another floating type of at least 16 bits: elements are rounded as Tensor.to() does, and
+    `converted` lists them after the load. Other types must be equal.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | State, prefix: str = "", threads: int = 0) -> None:
+        super().__init__()
+        self._state = checkpoint.merged if isinstance(checkpoint, Checkpoint) else checkpoint
+        self._prefix = name_text(prefix)
+        self._threads = threads
+        self.converted: list[Converted] = []
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
+        return True
+
+    def reset(self, checkpoint_id: Any = None) -> None:
+        self.converted = []
+
+    def read_metadata(self, *_: Any, **__: Any) -> Metadata:
+        """Of each tensor one chunk: the planner cuts it into the boxes of the rank."""
+        tensors: dict[str, Any] = {}
+        places: dict[MetadataIndex, str] = {}
+        for name in self._state.arrays():
+            lazy = self._state[name]
+            shape, origin = torch.Size(lazy.shape), torch.Size([0] * lazy.ndim)
+            tensors[self._prefix + name] = TensorStorageMetadata(TensorProperties(dtype=dtype_of(lazy)), shape,
+                                                                 [ChunkStorageMetadata(origin, shape)])
+            places[MetadataIndex(self._prefix + name, origin)] = name
+        return Metadata(state_dict_metadata=tensors, planner_data=None, storage_data=places)
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *_: Any, **__: Any) -> None:
+        pass
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        targets = []
+        parts = []
+        for item in plan.items:
+            name = item.storage_index.fqn[len(self._prefix):]
+            if item.type != LoadItemType.TENSOR:
+                raise Error(f"'{name}' is no tensor in the state_dict; leave it out of what is loaded", "unsupported",
+                            parameter=name)
+            begin = tuple(item.storage_offsets)
+            box = self._state[name].box(begin, [low + length for low, length in zip(begin, item.lengths)])
+            target = planner.resolve_tensor(item)
+            targets.append((item, target))
+            parts.append(Part(box, target.detach()))
+        self.converted = fill(parts, self._threads)
+        for item, target in targets:
+            planner.commit_tensor(item, target)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
