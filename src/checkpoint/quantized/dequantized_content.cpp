@@ -21,6 +21,8 @@ constexpr std::uint64_t kWordBits = 32;
 constexpr std::uint64_t kWordBytes = 4;
 /// So many codes fill whole bytes.
 constexpr std::uint64_t kCodesAtOnce = 8;
+/// Where rows are so many times as long as what is wanted of each.
+constexpr std::uint64_t kWorthGathering = 4;
 /// Where fewer columns share a scale, each code is given its own.
 constexpr std::int64_t kLeastRun = 8;
 
@@ -67,6 +69,7 @@ struct DequantizedContent::Band {
   bool foreseen = false;
 
   std::vector<std::byte> codes{};
+  std::uint64_t row_bytes = 0;     ///< from row to row of the codes
   std::uint64_t scale_row = 0;     ///< of the first one
   std::uint64_t scale_column = 0;  ///< of the first one
   std::vector<float> scales{};
@@ -145,8 +148,26 @@ DequantizedContent::Bytes DequantizedContent::scale_bytes_of(const Band& band) c
           (last_row * scale_columns_ + (band.column_end - 1) / block_columns + 1) * bytes};
 }
 
+/// Of few columns of a transposed weight, no more than these are read, where the file can do that.
+void DequantizedContent::load_codes(Band& band) const {
+  const Bytes all = bytes_of(band);
+  band.row_bytes = weight_.row_bytes;
+  const std::uint64_t rows = up(all.end - all.begin, weight_.row_bytes);
+  const std::uint64_t in_row = all.end - all.begin - (rows - 1) * weight_.row_bytes;
+  if (rows > 1 && in_row * kWorthGathering < weight_.row_bytes && !weight_.codes.source->is_far()) {
+    band.codes.resize(static_cast<std::size_t>(rows * in_row));
+    const StridedRanges ranges(ByteRange(weight_.codes.place.offset() + all.begin, in_row), rows,
+                               {.source = weight_.row_bytes, .memory = in_row});
+    if (weight_.codes.source->gather(ranges, band.codes.data())) {
+      band.row_bytes = in_row;
+      return;
+    }
+  }
+  band.codes = all.of(weight_.codes, band.foreseen);
+}
+
 void DequantizedContent::load(Band& band) const {
-  band.codes = bytes_of(band).of(weight_.codes, band.foreseen);
+  load_codes(band);
   if (!has_one_scale_) {
     band.scale_row = band.row_begin / static_cast<std::uint64_t>(weight_.block.rows);
     band.scale_column = band.column_begin / static_cast<std::uint64_t>(weight_.block.columns);
@@ -238,7 +259,7 @@ void DequantizedContent::decode_row(Band& band, std::uint64_t row, std::byte* ou
   const std::span<const std::byte> codes(band.codes);
   if (weight_.packing == CodePacking::kWordsOfRows) {
     const std::uint64_t of_word = kWordBits / weight_.bits;
-    const std::uint64_t at = (row / of_word - band.row_begin / of_word) * weight_.row_bytes;
+    const std::uint64_t at = (row / of_word - band.row_begin / of_word) * band.row_bytes;
     const std::uint64_t shift = row % of_word * weight_.bits;
     for (std::uint64_t i = 0; i < count; ++i) {
       band.unpacked[i] = static_cast<std::uint8_t>(word_at(codes, at + i * kWordBytes) >> shift &
@@ -246,7 +267,7 @@ void DequantizedContent::decode_row(Band& band, std::uint64_t row, std::byte* ou
     }
   } else {
     const auto of_row =
-        codes.subspan(static_cast<std::size_t>((row - band.row_begin) * weight_.row_bytes));
+        codes.subspan(static_cast<std::size_t>((row - band.row_begin) * band.row_bytes));
     const std::uint64_t first = band.column_begin % kCodesAtOnce;
     if (weight_.packing == CodePacking::kInterleaved) {
       unpack_interleaved(of_row, first, band.unpacked);

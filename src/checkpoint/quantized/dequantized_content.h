@@ -28,6 +28,7 @@ class DequantizedContent final : public ComputedContent {
 
   Bytes bytes_of(const Band& band) const;
   Bytes scale_bytes_of(const Band& band) const;
+  void load_codes(Band& band) const;
   void load(Band& band) const;
   void load_zeros(Band& band) const;
   void decode_row(Band& band, std::uint64_t row, std::byte* out) const;
