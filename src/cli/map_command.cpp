@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -218,6 +219,7 @@ CellGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
     modelmap::Mapping alone;
     alone.direction = met.mapping.direction;
     alone.targets = {target};
+    alone.targets.front().added = 0;  // where it is added, the bytes are of no file
     const auto shown = mapped_source(met.table, alone, options);
     const SourceParameter* parameter = shown->find(target.name);
     return parameter == nullptr ? nullptr : parameter->grid;
@@ -332,6 +334,10 @@ int run_map_show(const Given& given) {
     return FormSource{tensor.name, tensor.shape};
   };
   std::cout << form_picture(*found->form, source_of, kMostBoxes);
+  if (found->added != 0) {
+    std::cout << fmt::format("each element {} {}\n", found->added < 0 ? '-' : '+',
+                             std::abs(found->added));
+  }
   return kExitDone;
 }
 

@@ -28,9 +28,15 @@ constexpr std::array kSymbolNames{
     SymbolName{"self_attention.linear_qkv.", '*'},
     SymbolName{"mlp.router.", 'E'},
     SymbolName{"mlp.linear_fc1.", '-'},
+    // Of Hugging Face.
+    SymbolName{"linear_attn.", 'G'},
+    SymbolName{"self_attn.q_proj.", '*'},
+    SymbolName{"mlp.gate.", 'E'},
+    SymbolName{"mlp.gate_proj.", '-'},
 };
 
 constexpr std::string_view kDecoder = "decoder.layers.";
+constexpr std::string_view kHuggingFace = "model.layers.";
 constexpr std::string_view kNextTokens = "mtp.layers.";
 constexpr std::string_view kGptLayer = "transformer_layer.";
 constexpr std::string_view kHybridLayers = "mtp_model_layer.layers.";
@@ -90,6 +96,14 @@ class LayerNamesReader {
     if (rest.starts_with("decoder.final_norm.")) has_hybrid_norm_ = true;
     if (rest.starts_with("decoder.final_layernorm.")) has_gpt_norm_ = true;
     if (rest.starts_with(kNextTokens)) return add_next_tokens(rest.substr(kNextTokens.size()));
+    if (rest.starts_with(kHuggingFace)) {
+      rest.remove_prefix(kHuggingFace.size());
+      if (const auto layer = take_layer(rest)) {
+        numbered_[*layer].add(rest);
+        has_gpt_layers_ = true;
+      }
+      return;
+    }
     if (!rest.starts_with(kDecoder)) return;
     rest.remove_prefix(kDecoder.size());
     if (const auto layer = take_layer(rest)) {
@@ -102,7 +116,7 @@ class LayerNamesReader {
   }
 
   std::optional<NamedLayers> read() const {
-    const bool is_gpt = has_stacked_ || has_gpt_norm_ ||
+    const bool is_gpt = has_stacked_ || has_gpt_norm_ || has_gpt_layers_ ||
                         std::any_of(numbered_.begin(), numbered_.end(),
                                     [](const auto& layer) { return layer.second.has_both(); });
     const bool is_hybrid = has_hybrid_norm_ || !is_gpt;
@@ -138,6 +152,7 @@ class LayerNamesReader {
   Layers hybrid_next_;
   bool has_hybrid_norm_ = false;
   bool has_gpt_norm_ = false;
+  bool has_gpt_layers_ = false;  ///< those of Hugging Face
 };
 
 }  // namespace

@@ -106,6 +106,10 @@ std::string disagreement(const LayerPattern& stated, const NamedLayers& named) {
            "' for multi-token prediction, but the names of the tensors have '" + named.next_tokens +
            "'";
   }
+  if (!stated.next_tokens().empty() && named.next_tokens.empty()) {
+    return "has '" + stated.next_tokens() +
+           "' for multi-token prediction, of which no name of a tensor is";
+  }
   if (named.is_hybrid) {
     if (named.decoder.size() > own.size()) {
       return "has " + counted(own.size(), "layer") + ", but the names of the tensors have " +

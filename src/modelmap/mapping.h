@@ -75,6 +75,8 @@ struct TargetTensor {
   DType source_dtype = DType::kFloat32;
   /// Another type than source_dtype only if the rule casts and cast.h can.
   DType dtype = DType::kFloat32;
+  /// To each element, in Float32 (Float64 in Float64), with one rounding.
+  float added = 0;
   /// Shared by all tensors that are made alike.
   std::shared_ptr<const NormalForm> form{};
   /// By number in the form: the index of the source tensor. A source need not be read.

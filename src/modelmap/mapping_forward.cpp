@@ -132,6 +132,7 @@ void MappingWork::make_forward_target(const Application& application) {
   }
   target.tensor.source_dtype = dtype;
   target.tensor.dtype = target_dtype(application, target.tensor.name, dtype).value_or(dtype);
+  target.tensor.added = added_to(application, target.tensor.name, dtype);
   check_literals(application, *form, target.tensor);
   target.first_source = sources->front();
   bool is_first = true;

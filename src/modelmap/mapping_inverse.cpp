@@ -93,7 +93,8 @@ void MappingWork::add_piece(const Application& application, const RuleSources& s
   const auto dtype = target_dtype(application, name, tensors_[application.tensor].dtype);
   if (!dtype) tensor.is_broken = true;
   tensor.pieces.push_back({form, static_cast<std::uint32_t>(source), application.tensor,
-                           application.rule, dtype.value_or(DType::kFloat32)});
+                           application.rule, dtype.value_or(DType::kFloat32),
+                           added_to(application, name, tensors_[application.tensor].dtype)});
 }
 
 MappingWork::Coverage MappingWork::coverage_of(const FromTensor& tensor) {
@@ -146,6 +147,14 @@ void MappingWork::join_pieces_of(const std::string& name, FromTensor& tensor) {
                       std::string(mindspore_name(tensors_[piece.tensor].dtype)));
     return;
   }
+  for (const Piece& piece : tensor.pieces) {
+    if (piece.added == first.added) continue;
+    problems_.add(ProblemKind::kType, place,
+                  printable(name) + ": the rules that make it add different constants to '" +
+                      printable(tensors_[first.tensor].name) + "' and '" +
+                      printable(tensors_[piece.tensor].name) + "'");
+    return;
+  }
   const Coverage coverage = coverage_of(tensor);
   if (coverage.overlap) return fail_overlap(name, tensor, *coverage.overlap);
   if (coverage.undefined > 0 && !wants(name)) return excuse({name});
@@ -159,6 +168,7 @@ void MappingWork::join_pieces_of(const std::string& name, FromTensor& tensor) {
   target.tensor.name = name;
   target.tensor.source_dtype = tensors_[first.tensor].dtype;
   target.tensor.dtype = first.dtype;
+  target.tensor.added = first.added;
   target.tensor.form = coverage.form;
   target.first_source = first.tensor;
   for (const Piece& piece : tensor.pieces) target.tensor.sources.push_back(piece.tensor);

@@ -232,4 +232,27 @@ std::optional<DType> MappingWork::target_dtype(const Application& application,
   return std::nullopt;
 }
 
+/// Moments are those of gradients, which a constant does not change.
+float MappingWork::added_to(const Application& application, const std::string& target,
+                            DType dtype) {
+  const float added = map_.rules[application.rule].body->added;
+  if (added == 0) return 0;
+  const std::string& prefix = sets_[application.set].source_prefix;
+  const auto ends_with = [&](std::string_view state) {
+    return prefix == state || prefix.ends_with("." + std::string(state));
+  };
+  if (ends_with("exp_avg.") || ends_with("exp_avg_sq.")) return 0;
+  if (!prefix.empty() && !ends_with("param.") && !ends_with("fp32_param.")) {
+    fail(ProblemKind::kType, application,
+         printable(target) +
+             ": the rule adds a constant to the weight, and nothing states whether " + "states '" +
+             printable(prefix) + "*' get it, too");
+  } else if (!can_cast(dtype, DType::kFloat32)) {
+    fail(ProblemKind::kType, application,
+         printable(target) + ": the rule adds a constant, which is not possible for " +
+             std::string(mindspore_name(dtype)));
+  }
+  return direction_ == Direction::kForward ? added : -added;
+}
+
 }  // namespace reshardfs::modelmap

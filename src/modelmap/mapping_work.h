@@ -157,6 +157,7 @@ class MappingWork {
     std::uint32_t tensor = 0;
     std::size_t rule = 0;
     DType dtype = DType::kFloat32;
+    float added = 0;
   };
   struct FromTensor {
     Shape shape{};
@@ -213,6 +214,8 @@ class MappingWork {
   std::optional<std::uint32_t> tensor_named(const std::string& name) const;
   std::optional<DType> target_dtype(const Application& application, const std::string& target,
                                     DType source);
+  /// What the target gets added; of states of the optimizer, those that are weights alone.
+  float added_to(const Application& application, const std::string& target, DType dtype);
   void fail(ProblemKind kind, const Application& application, const std::string& message);
   /// What making a target has thrown.
   void fail(const Application& application, const Error& error);

@@ -51,9 +51,10 @@ struct RuleBody {
   std::vector<Operation> ops{};
   std::optional<std::vector<Expression>> to_shape{};
   std::optional<std::pair<DType, DType>> cast{};
+  float added = 0;  ///< to each element of a weight; in the inverse, it is subtracted
   bool drops_rest = false;
   bool has_repeat = false;
-  bool moves = false;  ///< has operations other than cast
+  bool moves = false;  ///< has operations that move elements
 
   /// Of a rule in a block with `stack`: how many values the capture has.
   std::shared_ptr<const Expression> stack_range{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -19,7 +20,7 @@ struct Grammar {
   std::string_view form;
 };
 
-constexpr std::array<Grammar, 10> kGrammar = {{
+constexpr std::array<Grammar, 11> kGrammar = {{
     {"reshape", OperationKind::kReshape, "reshape [a, b, -1]"},
     {"permute", OperationKind::kPermute, "permute [1, 0, 2]"},
     {"slice", OperationKind::kSlice, "slice A START:STOP:STEP"},
@@ -30,6 +31,7 @@ constexpr std::array<Grammar, 10> kGrammar = {{
     {"repeat", OperationKind::kRepeat, "repeat A N"},
     {"pad", OperationKind::kPad, "pad A N or pad A N VALUE"},
     {"cast", OperationKind::kCast, "cast OLD->NEW"},
+    {"add", OperationKind::kAdd, "add 1"},
 }};
 
 /// A longer operation is refused before it is read.
@@ -129,6 +131,9 @@ class OperationParser {
       case OperationKind::kCast:
         cast();
         break;
+      case OperationKind::kAdd:
+        add();
+        break;
       default:
         numbers(1);
     }
@@ -175,6 +180,13 @@ class OperationParser {
     if (!is_expression_name(out_.capture)) fail();
   }
 
+  static std::optional<double> number_in(std::string_view text) {
+    double number = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+    return number;
+  }
+
   void pad() {
     const std::vector<std::string_view> operands = operands_of(rest_);
     if (operands.size() < 2 || operands.size() > 3) fail();
@@ -182,11 +194,8 @@ class OperationParser {
     out_.numbers.push_back(Expression::parse(operands[1]));
     if (operands.size() == 2) return;
     const std::string_view text = operands[2];
-    double real = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), real);
-    const bool is_real = error == std::errc() && stop == text.data() + text.size() &&
-                         text.find_first_not_of("+-0123456789") != std::string_view::npos;
-    if (is_real) {
+    const auto real = number_in(text);
+    if (real && text.find_first_not_of("+-0123456789") != std::string_view::npos) {
       out_.real_value = real;
     } else {
       out_.start = Expression::parse(text);
@@ -201,6 +210,14 @@ class OperationParser {
     if (!from || !to) fail();
     out_.cast_from = *from;
     out_.cast_to = *to;
+  }
+
+  /// A number that each type of elements has, so that the sum alone is rounded.
+  void add() {
+    constexpr double kMost = 256;
+    const auto number = number_in(rest_);
+    if (!number || std::abs(*number) > kMost || *number != std::trunc(*number)) fail();
+    out_.added = static_cast<float>(*number);
   }
 
   const Grammar& grammar_;
@@ -295,10 +312,11 @@ Operation parse_operation(const std::string& text) {
       std::find_if(kGrammar.begin(), kGrammar.end(),
                    [&](const Grammar& known) { return known.name == all.substr(0, end); });
   if (grammar == kGrammar.end()) {
-    throw Error(ErrorKind::kBadInput,
-                "unknown operation '" + printable(text) +
-                    "'; there are reshape, permute, slice, split, take, concat, stack, repeat, pad "
-                    "and cast");
+    throw Error(
+        ErrorKind::kBadInput,
+        "unknown operation '" + printable(text) +
+            "'; there are reshape, permute, slice, split, take, concat, stack, repeat, pad, "
+            "cast and add");
   }
   return OperationParser(text, *grammar, trimmed(all.substr(end))).parse();
 }
@@ -310,7 +328,8 @@ NormalForm apply(const Operation& operation, NormalForm form, const Scope& scope
     case OperationKind::kPermute:
       return permute(std::move(form), values_of(operation.numbers, scope));
     case OperationKind::kCast:
-      return form;  // as if it stood last: see whoever asks for the type
+    case OperationKind::kAdd:
+      return form;  // as if it stood last: see whoever asks for the type and the values
     default:
       return apply_along(operation, std::move(form), scope);
   }

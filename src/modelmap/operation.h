@@ -27,12 +27,13 @@ enum class OperationKind : std::uint8_t {
   kRepeat,
   kPad,
   kCast,
+  kAdd,
 };
 
 struct Operation {
   OperationKind kind = OperationKind::kReshape;
   std::string text{};
-  /// A; of all kinds but reshape, permute and cast.
+  /// A; of all kinds but reshape, permute, cast and add.
   std::optional<Expression> dimension{};
   /// What stands behind it, in order: the list of reshape and permute; N and I of split; I; N.
   std::vector<Expression> numbers{};
@@ -41,9 +42,15 @@ struct Operation {
   std::string capture{};  ///< of stack A {c}; else empty
   /// Of pad: a number with a fraction, or an expression in `start`; 0 if neither is there.
   std::optional<double> real_value{};
+  /// Of add.
+  float added = 0;
   DType cast_from = DType::kFloat32;
   DType cast_to = DType::kFloat32;
 
+  /// Whether it changes values, and leaves each element in its place.
+  bool computes() const noexcept {
+    return kind == OperationKind::kCast || kind == OperationKind::kAdd;
+  }
   bool joins_sources() const noexcept {
     return kind == OperationKind::kConcat || (kind == OperationKind::kStack && capture.empty());
   }

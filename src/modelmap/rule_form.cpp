@@ -16,7 +16,7 @@ namespace {
 std::vector<const Operation*> moves_of(const std::vector<Operation>& operations) {
   std::vector<const Operation*> moves;
   for (const Operation& operation : operations) {
-    if (operation.kind != OperationKind::kCast) moves.push_back(&operation);
+    if (!operation.computes()) moves.push_back(&operation);
   }
   return moves;
 }

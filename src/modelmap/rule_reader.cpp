@@ -25,7 +25,7 @@ class BodyReader {
     }
     read_rest();
     check_count();
-    read_cast();
+    read_computed();
     check_joins();
     out_.moves = std::any_of(out_.ops.begin(), out_.ops.end(), is_move);
     for (const auto& each : out_.each) {
@@ -35,7 +35,7 @@ class BodyReader {
   }
 
  private:
-  static bool is_move(const Operation& operation) { return operation.kind != OperationKind::kCast; }
+  static bool is_move(const Operation& operation) { return !operation.computes(); }
 
   static std::vector<Expression> shape_of(std::string_view key, const toml::node& node) {
     const std::string text = text_at(key, node, kShapeForm);
@@ -105,26 +105,38 @@ class BodyReader {
     if (most + out_.ops.size() > kMaxOperations) fail_for_count(table_.line());
   }
 
-  void read_cast() {
+  void read_computed() {
     for (const auto& each : out_.each) {
       for (const Operation& operation : each) {
         note(operation);
-        if (operation.kind != OperationKind::kCast && !operation.joins_sources()) continue;
+        if (is_move(operation) && !operation.joins_sources()) continue;
         fail_at_line(table_.line_of_key("each"),
                      "'" + printable(operation.text) + "' is possible in 'ops' alone");
       }
     }
-    for (const Operation& operation : out_.ops) note(operation);
+    bool pads = false;
+    for (const Operation& operation : out_.ops) {
+      note(operation);
+      pads = pads || operation.kind == OperationKind::kPad;
+    }
+    if (out_.added == 0 || (!out_.cast && !pads)) return;
+    fail_at_line(table_.line_of_key("ops"),
+                 std::string("the rule has both 'add' and '") + (pads ? "pad" : "cast") + "'");
   }
 
   void note(const Operation& operation) {
     if (operation.kind == OperationKind::kRepeat) out_.has_repeat = true;
+    if (operation.kind == OperationKind::kAdd) {
+      if (out_.added != 0)
+        fail_at_line(table_.line_of_key("ops"), "the rule has more than one add");
+      out_.added = operation.added;
+    }
     if (operation.kind != OperationKind::kCast) return;
     if (out_.cast) fail_at_line(table_.line_of_key("ops"), "the rule has more than one cast");
     out_.cast = {operation.cast_from, operation.cast_to};
   }
 
-  /// Casts move nothing: what joins the sources may stand behind them.
+  /// What computes moves nothing: what joins the sources may stand behind them.
   void check_joins() const {
     bool is_first = true;
     for (const Operation& operation : out_.ops) {

@@ -49,12 +49,14 @@ class GoldenMegatron(unittest.TestCase):
                 ("llama-optimizer", "hybrid", 21, (NUMBERED, "megatron-llama-numbered")),
                 ("deepseek-v3", "hybrid", 67, (NUMBERED, "megatron-deepseek-v3")),
                 ("qwen3-moe-ranks-ep2", "ranks", 45, (STACKED, "megatron-qwen3-moe")),
+                ("qwen35", "hybrid2", 28, (NUMBERED, "megatron-qwen35")),
                 ("nemotron-h", "torch_dist", 29, ("megatron-nemotron-h",)),
                 ("nemotron-h", "ranks", 29, ("megatron-nemotron-h",))):
             with self.subTest(case=case, maps=maps):
                 options = [word for one in maps for word in ("--a-map", one)]
-                self.equal(f"{case}/{source}", f"{case}/hf", count, *options, "--a-model-config",
-                           str(GOLDEN / case / "hf"), "--exclude", "exp_avg*", "--exclude", "param.*")
+                model = f"{case}/hf2" if source == "hybrid2" else f"{case}/hf"
+                self.equal(f"{case}/{source}", model, count, *options, "--a-model-config", str(GOLDEN / model),
+                           "--exclude", "exp_avg*", "--exclude", "param.*")
 
     def test_auto_finds_the_way_to_hugging_face(self) -> None:
         # The names of a HybridModel without Mamba are all in the map of Nemotron-H, too.

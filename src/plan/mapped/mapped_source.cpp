@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "plan/mapped/added_constant.h"
 #include "plan/mapped/mapped_tensor.h"
 #include "plan/target/name_map.h"
 
@@ -84,11 +85,17 @@ class MappedSourceMaker {
       // A tensor of literals only: any parameter of the source will do.
       const std::size_t first = target.sources.empty() ? 0 : target.sources.front();
       made.holders = source_->parameters()[first].holders;
+      if (target.added != 0) {
+        const RankFile& beside = *made.holders.front().file;
+        computed_.push_back(with_constant(made.grid, target, beside));
+        made.grid = grid_of_computed(*made.grid, computed_.back());
+      }
       if (is_whole(target)) whole.insert(target.name);
     }
     auto catalogue = std::make_shared<MappedCatalogue>(source_, std::move(whole));
     return std::make_shared<const SourceTable>(
-        MappedParameters{source_, std::move(names), std::move(parameters), std::move(catalogue)});
+        MappedParameters{source_, std::move(names), std::move(computed_), std::move(parameters),
+                         std::move(catalogue)});
   }
 
  private:
@@ -187,6 +194,7 @@ class MappedSourceMaker {
   const MappedSourceOptions& options_;
   std::vector<CellGridPtr> grids_;  ///< of the source's parameters, as far as they are read
   std::map<const NormalForm*, Known> known_;
+  std::deque<RankFile> computed_;
 };
 
 }  // namespace

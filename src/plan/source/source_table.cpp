@@ -69,6 +69,7 @@ SourceTable::SourceTable(MappedParameters mapped)
       catalogue_(std::move(mapped.catalogue)),
       mapped_from_(std::move(mapped.from)),
       mapped_names_(std::move(mapped.names)),
+      computed_(std::move(mapped.computed)),
       parameters_(std::move(mapped.parameters)) {}
 
 SourceTable::SourceTable(RenamedParameters renamed)

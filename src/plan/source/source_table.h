@@ -49,6 +49,7 @@ class SourceTable;
 struct MappedParameters {
   std::shared_ptr<const SourceTable> from;
   std::deque<std::string> names;
+  std::deque<RankFile> computed;  ///< of tensors whose values the map changes
   /// All of them have grids.
   std::vector<SourceParameter> parameters;
   std::shared_ptr<const Catalogue> catalogue;
@@ -143,6 +144,7 @@ class SourceTable {
   std::shared_ptr<const SourceTable> mapped_from_;
   std::shared_ptr<const SourceTable> renamed_from_;  ///< whose grids and layouts are used
   std::deque<std::string> mapped_names_;
+  std::deque<RankFile> computed_;
   std::vector<SourceParameter> parameters_;
   /// Positions in parameters_, sorted by name.
   mutable RetryOnce sorted_;
