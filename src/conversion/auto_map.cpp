@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -38,8 +40,8 @@ using modelmap::SourceTensor;
 constexpr const char* kAuto = "auto";
 constexpr const char* kHub = "Hugging Face";
 
-/// Where rules stand: file and line.
-using Places = std::set<std::pair<std::string, std::int64_t>>;
+/// Where rules stand, and what they make: file, line and the names of targets.
+using Places = std::set<std::tuple<std::string, std::int64_t, std::string>>;
 
 /// One way to read an installed map, and what it makes of the names.
 struct Candidate {
@@ -70,7 +72,7 @@ void count_rules(const ModelMap& map, Direction direction, const std::vector<Sou
                          [&](const SourceTensor& tensor) { return takes(pattern, tensor.name); });
     });
     if (is_used) {
-      candidate.rules.emplace(*rule.place.file, rule.place.line);
+      candidate.rules.emplace(*rule.place.file, rule.place.line, rule.to.text());
     } else if (!rule.optional) {
       ++candidate.idle_rules;
     }

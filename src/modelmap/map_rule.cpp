@@ -191,6 +191,12 @@ void check_whole_words(const MapRule& rule, const std::shared_ptr<const WholeSha
   }
 }
 
+bool has_capture(const std::string& text, const MapPlace& place, const std::string& capture) {
+  const Pattern pattern = parse_pattern(text, place);
+  const std::vector<std::string>& names = pattern.names();
+  return std::find(names.begin(), names.end(), capture) != names.end();
+}
+
 /// Adds the axis that one side of a block has.
 class BlockStack {
  public:
@@ -204,8 +210,8 @@ class BlockStack {
       fail_in_rule(block_.place, "'stack' of [[block]] is '" + printable(block_.stack) +
                                      "', expected a capture, as \"{layer}\"");
     }
-    const bool in_from = has_capture(block_.from, capture);
-    if (in_from == has_capture(block_.to, capture)) {
+    const bool in_from = has_capture(block_.from, block_.place, capture);
+    if (in_from == has_capture(block_.to, block_.place, capture)) {
       fail_in_rule(block_.place, "'stack' of [[block]] is '" + block_.stack +
                                      "', which has to stand in one of 'from' and 'to'");
     }
@@ -213,7 +219,7 @@ class BlockStack {
     if (range == range_.end()) {
       fail_in_rule(block_.place, "'stack' of [[block]] needs a range for '" + capture + "'");
     }
-    require_block(!in_from);
+    require_block();
     RuleBody body = *rule_.body;
     body.stack_range = range->second;
     body.stacks_sources = !in_from;
@@ -232,21 +238,11 @@ class BlockStack {
   }
 
  private:
-  bool has_capture(const std::string& text, const std::string& capture) const {
-    const Pattern pattern = parse_pattern(text, block_.place);
-    const std::vector<std::string>& names = pattern.names();
-    return std::find(names.begin(), names.end(), capture) != names.end();
-  }
-
-  void require_block(bool stacks_sources) const {
+  void require_block() const {
     const bool all =
         is_in_block(rule_.to) && std::all_of(rule_.from.begin(), rule_.from.end(), is_in_block);
     if (!all)
       fail_in_rule(rule_.place, "a name of the rule is not in its block, which has 'stack'");
-    if (stacks_sources ? rule_.wholes.empty() : rule_.to_whole == nullptr) return;
-    fail_in_rule(rule_.place,
-                 "'whole' and 'to_whole' are not possible for tensors to which 'stack' of the "
-                 "block adds an axis");
   }
 
   const RuleText& rule_;
@@ -286,6 +282,12 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
   for (const auto& wholes : text.wholes) check_whole_words(rule, wholes);
   check_whole_words(rule, text.to_whole);
   return rule;
+}
+
+bool gets_axis(const BlockText& block, bool is_from) {
+  if (block.stack.size() < 3) return false;
+  const std::string capture = block.stack.substr(1, block.stack.size() - 2);
+  return !has_capture(is_from ? block.from : block.to, block.place, capture);
 }
 
 bool is_in_block(const std::string& text) {

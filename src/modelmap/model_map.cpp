@@ -185,16 +185,28 @@ RowOrder order_of_target(const RuleText& rule) {
   return stacks(rule) ? RowOrder::kStacked : RowOrder::kPlain;
 }
 
+/// `whole` of one tensor; nullptr if the rule's blocks make a larger one of it.
+std::shared_ptr<const WholeShapes> whole_without_axis(const MapText& text, const RuleText& rule,
+                                                      bool is_from,
+                                                      std::shared_ptr<const WholeShapes> whole) {
+  for (const std::size_t block : blocks_of(rule, text)) {
+    if (block > 0 && gets_axis(text.blocks[block - 1], is_from)) return nullptr;
+  }
+  return whole;
+}
+
 void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
   for (const RuleText& rule : text.rules) {
     check_stages(rule);
-    tensors.push_back({false, without_block(rule.to), rule.to_whole, order_of_target(rule),
+    tensors.push_back({false, without_block(rule.to),
+                       whole_without_axis(text, rule, false, rule.to_whole), order_of_target(rule),
                        rule.place, is_in_block(rule.to), rule.stage.to});
     const RowOrder order = mentions(*rule.body, "from_tp") ? RowOrder::kByParts : RowOrder::kPlain;
     for (std::size_t i = 0; i < rule.from.size(); ++i) {
-      tensors.push_back({true, without_block(rule.from[i]),
-                         rule.wholes.empty() ? nullptr : rule.wholes[i], order, rule.place,
-                         is_in_block(rule.from[i]), rule.stage.from});
+      tensors.push_back(
+          {true, without_block(rule.from[i]),
+           rule.wholes.empty() ? nullptr : whole_without_axis(text, rule, true, rule.wholes[i]),
+           order, rule.place, is_in_block(rule.from[i]), rule.stage.from});
     }
   }
   for (const AliasText& alias : text.aliases) {

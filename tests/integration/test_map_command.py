@@ -99,9 +99,11 @@ class List(CommandThroughMap):
         table = tomllib.loads((MAPS / f"{name}.toml").read_text())
         if "sides" in table:
             return table["sides"]["to"]
-        extended = table["extends"]
-        first = extended if isinstance(extended, str) else extended[0]
-        return self.to_side(first.removesuffix(".toml"))
+        extended = table.get("extends", [])
+        for file in [extended] if isinstance(extended, str) else extended:
+            if side := self.to_side(file.removesuffix(".toml")):
+                return side
+        return ""
 
     def test_text(self) -> None:
         text = self.says(0, "map", "list")
