@@ -38,6 +38,8 @@ class AppendedSource : public ByteSource {
 
   const std::string& name() const override { return file_->name(); }
   std::uint64_t size() const override { return size_; }
+  /// Bytes of the file; what stands behind them is computed.
+  std::uint64_t stored_bytes() const { return file_->size(); }
   std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
   FileStamp stamp() const override { return file_->stamp(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;

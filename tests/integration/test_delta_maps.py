@@ -273,6 +273,11 @@ class Constants(unittest.TestCase):
             result = run("inspect", root / "source", "--stats", *options)
             self.assertEqual(result.code, 0, result.stderr)
             self.assertIn("299", result.stdout)
+            # No bytes of the file are these elements.
+            result = run("inspect", root / "source", "--why", "x.b", *options)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertIn("computed when it is read", result.stdout)
+            self.assertNotIn("offset", result.stdout)
             # Two maps, each of which rounds; then a cast, and halves for two ranks.
             write_safetensors(root / "sums/model.safetensors", {"x.c": ("F32", (array - np.float32(1)) + np.float32(3))})
             chain = self.write(root, "-1", "3")

@@ -87,6 +87,12 @@ class GoldenMegatron(unittest.TestCase):
                 self.equal(f"{case}/hf", f"{case}/{target}", count, *options, "--a-map-var",
                            "padded_vocab=64", *vocabulary)
 
+    def test_qwen35_of_hugging_face_is_the_hybrid_model(self) -> None:
+        # The norm of Hugging Face was rounded where 1 was added to it.
+        self.equal("qwen35/hf2", "qwen35/hybrid2", 25, "--a-map", "megatron-qwen35", "--a-map", NUMBERED,
+                   "--a-map-var", "padded_vocab=64", "--exclude", "embedding.*", "--exclude", "output_layer.*",
+                   "--exclude", "*.out_norm.weight")
+
     def test_ranks_are_put_together_as_torch_dist_has_them(self) -> None:
         self.equal("llama-ranks-tp2/ranks", "llama-ranks-tp2/expected", 15)
         self.equal("llama-ranks-pp2/ranks", "llama-ranks-tp2/expected", 15)
@@ -146,6 +152,8 @@ class GoldenMegatron(unittest.TestCase):
         self.assertIn("pairs with 3 layers, but the names of the tensors have 2",
                       refusal("llama-optimizer/gpt", "--map", STACKED, "--map-var",
                               "hybrid_layer_pattern=*-*-*-"))
+        self.assertIn("'*-' for multi-token prediction, of which no name of a tensor is",
+                      refusal("llama-optimizer/gpt", "--map", STACKED, "--map-var", "hybrid_layer_pattern=*-*-/*-"))
         self.assertIn("groups of layers", refusal("llama-optimizer/gpt", "--map", STACKED, "--map-var",
                                                   "hybrid_layer_pattern=[*-*-]"))
         self.assertIn("has 4 layers, but the names of the tensors have 6",

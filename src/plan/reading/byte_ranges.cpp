@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "checkpoint/appended_source.h"
+
 namespace reshardfs {
 namespace {
 
@@ -22,6 +24,12 @@ SourceRange stored_range(const StridedRun& run) {
   const std::uint64_t last = file_offset(entry, (run.source_offset + run.length) * scale - 1);
   return {run.holding.file, ByteRange::between(first, last + 1), run.count,
           run.source_stride * scale};
+}
+
+/// Whether no file has the bytes.
+bool is_computed(const SourceRange& range) {
+  const auto* const source = dynamic_cast<const AppendedSource*>(range.file->source.get());
+  return source != nullptr && range.first.end() > source->stored_bytes();
 }
 
 /// Makes one range of two that stand side by side.
@@ -44,7 +52,7 @@ SourceRanges source_ranges(const ShownTensor& view, std::size_t limit) {
       if (!run.holding) return;
       const SourceRange range = stored_range(run);
       if (!out.ranges.empty() && join(out.ranges.back(), range)) return;
-      if (out.ranges.size() == limit) {
+      if (out.ranges.size() == limit || is_computed(range)) {
         out.complete = false;
       } else {
         out.ranges.push_back(range);

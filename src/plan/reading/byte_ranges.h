@@ -18,7 +18,7 @@ struct SourceRange {
 
 struct SourceRanges {
   std::vector<SourceRange> ranges;
-  bool complete = true;  ///< false: the limit was reached
+  bool complete = true;  ///< false: the limit was reached, or elements are computed
 };
 
 /// The ranges of source files that a view reads, in the order of the destination; adjacent ranges

@@ -98,6 +98,7 @@ std::string explanation_text(const ModelMaps::Explanation& explanation) {
 
 std::string ranges_text(const CellGridPtr& grid) {
   const SourceRanges ranges = source_ranges(ShownTensor(grid), kMostRanges);
+  if (ranges.ranges.empty() && !ranges.complete) return "computed when it is read\n";
   TextTable table({"READ FROM", "BYTES"});
   for (const SourceRange& range : ranges.ranges) {
     table.add_row({printable(range.file->path.string()), range_text(range)});

@@ -178,6 +178,14 @@ TEST(LayerPatterns, FollowFromNames) {
   EXPECT_EQ(named({{"decoder.layers.self_attention.linear_qkv.weight", 3},
                    {"decoder.layers.mlp.linear_fc1.weight", 3}}),
             "gpt *-*-*-");
+  // Hugging Face's.
+  EXPECT_EQ(named({{"model.layers.0.linear_attn.A_log", 3},
+                   {"model.layers.0.mlp.gate.weight", 3},
+                   {"model.layers.1.self_attn.q_proj.weight", 3},
+                   {"model.layers.1.mlp.gate_proj.weight", 3},
+                   {"model.layers.2.self_attn.kv_b_proj.weight", 3},
+                   {"model.layers.2.mlp.gate_proj.weight", 3}}),
+            "gpt GE*-?-");
   // A norm of this name is no proof by itself.
   EXPECT_EQ(named({{"decoder.final_norm.weight", 3}}), "no");
   EXPECT_EQ(named({{"decoder.final_norm.weight", 3},
