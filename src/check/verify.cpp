@@ -192,7 +192,7 @@ void Verification::warn_of_unlisted() {
   }
   for (const std::filesystem::path& path : faults_.paths) {
     if (listed.contains(std::filesystem::weakly_canonical(path))) continue;
-    report_.warnings.push_back(printable(path.string()) + " is not in " +
+    report_.warnings.push_back(printable(path.string()) + " is not in the manifest " +
                                printable(options_.manifest.string()));
   }
 }

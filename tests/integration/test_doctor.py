@@ -108,7 +108,7 @@ class Doctor(unittest.TestCase):
         if result.stdout == "":
             self.skipTest(f"no namespace: {result.stderr}")
         self.assertEqual(result.code, 1)
-        self.assertRegex(result.stdout, r"failed +round-trip +mounting failed: reshardfs: ")
+        self.assertRegex(result.stdout, r"failed +round-trip +mounting a small checkpoint failed: reshardfs: ")
 
 
 class Config(unittest.TestCase):

@@ -31,7 +31,7 @@ void run_step(const std::string& what, const std::vector<std::string>& words) {
   const int code = run_self(words);
   std::string told = captured.finish();
   while (told.ends_with('\n')) told.pop_back();
-  if (code != kExitDone) throw Error(ErrorKind::kIo, what + " failed: " + told);
+  if (code != kExitDone) throw Error(ErrorKind::kIo, what + " a small checkpoint failed: " + told);
 }
 
 /// A directory with a small checkpoint and a mount point; takes both away.
