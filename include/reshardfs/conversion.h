@@ -48,6 +48,8 @@ class RESHARDFS_EXPORT Conversion {
   std::int64_t rank_count() const;
   /// The number of parameters in the destination, over all ranks.
   std::size_t parameter_count() const;
+  /// How many of them ConversionOptions::casts converts.
+  std::size_t cast_count() const;
   /// The destination's strategy as MindSpore's JSON; empty if there is none.
   /// @throws Error kUnsupported for a name that is not UTF-8.
   std::string target_strategy() const;

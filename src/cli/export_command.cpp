@@ -25,6 +25,7 @@
 #include "cli/command.h"
 #include "cli/json_answer.h"
 #include "cli/progress_display.h"
+#include "cli/shown_words.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/share_argument.h"
 #include "cli/words/shared_words.h"
@@ -44,7 +45,7 @@ namespace reshardfs {
 namespace {
 
 void print_result(const ExportResult& result, const std::string& directory, double seconds,
-                  const std::optional<Share>& share, const std::string& unstated) {
+                  const std::optional<Share>& share) {
   std::string text = share ? fmt::format("share {}: ", to_string(*share)) : "";
   text += fmt::format("{} of {} written to {} in {}", human_bytes(result.written_bytes),
                       counted(result.written_files, "file"), printable(directory),
@@ -53,7 +54,7 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; {} of them shared with the source", human_bytes(result.shared_bytes));
   }
   if (result.resumed_bytes > 0) {
-    text += fmt::format("; {} of unfinished files was there already, checked",
+    text += fmt::format("; {} of unfinished files were there already, checked",
                         human_bytes(result.resumed_bytes));
   }
   if (result.kept_files > 0) {
@@ -69,7 +70,6 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; all shares are complete, see {}", kChecksumFile);
   }
   std::cout << text << "\n";
-  if (!unstated.empty()) std::cout << "unknown " << unstated << "\n";
 }
 
 using Clock = std::chrono::steady_clock;
@@ -283,8 +283,11 @@ int run_export(const Given& given) {
   tell_warnings(result);
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   if (!log.quiet) {
-    print_result(result, prepared.target, seconds, prepared.options.share,
-                 prepared.conversion.unstated());
+    print_result(result, prepared.target, seconds, prepared.options.share);
+    const std::string cast = cast_words(prepared.conversion, prepared.source);
+    if (!cast.empty()) std::cout << cast << "\n";
+    const std::string& unstated = prepared.conversion.unstated();
+    if (!unstated.empty()) std::cout << "unknown " << unstated << "\n";
   }
   return kExitDone;
 }

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/json_answer.h"
 #include "cli/plan_simulation.h"
+#include "cli/shown_words.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/shared_words.h"
 #include "cli/write_file.h"
@@ -60,9 +61,9 @@ std::string traffic_text(const std::vector<SourceTraffic>& traffic) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
+void print_table(const Conversion& conversion, const ConversionOptions& options) {
   TextTable table({"RANK", "BYTES", "SOURCES", "FROM SOURCE RANKS"}, {0, 1, 2});
-  for (const Rank rank : ranks) {
+  for (const Rank rank : shown_ranks(options, conversion)) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(rank);
     table.add_row({to_string(rank), human_bytes(sum(traffic)), std::to_string(traffic.size()),
                    traffic_text(traffic)});
@@ -70,6 +71,8 @@ void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   table.wrap_last_column(output_columns());
   std::cout << table.str();
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
+  const std::string cast = cast_words(conversion, options);
+  if (!cast.empty()) std::cout << cast << "\n";
   if (!conversion.unstated().empty()) {
     std::cout << "unknown " << conversion.unstated() << "\n";
   }
@@ -144,7 +147,7 @@ int run_plan(const Given& given) {
   if (const auto rank = one_rank(given)) {
     std::cout << fmt::format("{}\n", fmt::join(ranks_of(conversion.traffic(*rank)), " "));
   } else {
-    print_table(conversion, shown_ranks(options, conversion));
+    print_table(conversion, options);
   }
   return kExitDone;
 }

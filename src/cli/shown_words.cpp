@@ -36,8 +36,16 @@ std::vector<std::string> top_names(const Conversion& conversion) {
 std::string contents_words(const Conversion& conversion, const ConversionOptions& options) {
   const std::string ranks = counted(static_cast<std::size_t>(conversion.rank_count()), "rank");
   const std::set<Rank> shown(options.ranks.begin(), options.ranks.end());
-  return fmt::format("{}; {}{}, {}", fmt::join(group_names(top_names(conversion)), ", "),
+  const std::string cast = cast_words(conversion, options);
+  return fmt::format("{}; {}{}, {}{}{}", fmt::join(group_names(top_names(conversion)), ", "),
                      shown.empty() ? "" : std::to_string(shown.size()) + " of ", ranks,
+                     counted(conversion.parameter_count(), "parameter"), cast.empty() ? "" : "; ",
+                     cast);
+}
+
+std::string cast_words(const Conversion& conversion, const ConversionOptions& options) {
+  if (options.casts.empty()) return {};
+  return fmt::format("--cast converts {} of {}", conversion.cast_count(),
                      counted(conversion.parameter_count(), "parameter"));
 }
 

@@ -11,6 +11,9 @@ namespace reshardfs {
 /// "merged, rank_{0..3}, strategy, unified; 4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
 std::string contents_words(const Conversion& conversion, const ConversionOptions& options);
 
+/// "--cast converts 118 of 119 parameters"; empty without the option.
+std::string cast_words(const Conversion& conversion, const ConversionOptions& options);
+
 /// Which options would add hf/, where the names are those of another family that an installed map
 /// turns into Hugging Face's. Empty if hf/ is there, if the options choose names or views, or if no
 /// map is known.

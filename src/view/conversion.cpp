@@ -211,6 +211,10 @@ std::size_t Conversion::parameter_count() const {
   return state_->tables.target->parameters().size();
 }
 
+std::size_t Conversion::cast_count() const {
+  return state_->tables.target->cast_count();
+}
+
 const std::vector<OutputFile>& Conversion::files() const {
   if (state_->deferred.empty()) return state_->files;
   state_->once.call([this] { state_->make_all(); });

@@ -208,7 +208,7 @@ class Killed(unittest.TestCase):
                 self.assertIn("repeat the command to resume", said)
                 result = run("export", self.root / "src", out / name, *self.words)
                 self.assertEqual(result.code, DONE, result.stderr)
-                self.assertIn("of unfinished files was there already, checked", result.stdout)
+                self.assertIn("of unfinished files were there already, checked", result.stdout)
                 self.assertEqual(set(files_below(out)), {name})
                 whole = self.enterContext(scratch()) / name
                 self.assertEqual(run("export", self.root / "src", whole, *self.words).code, DONE)

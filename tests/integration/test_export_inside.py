@@ -79,7 +79,7 @@ class Inside(unittest.TestCase):
         self.said = result.stderr
         self.assertEqual(sha256(self.out / "rank_0/checkpoint_0.ckpt"), sha256(self.file))
         self.assertEqual(partial_files(self.out), [])
-        found = re.search(r"; ([0-9.]+) (B|KiB|MiB) of unfinished files was there", result.stdout)
+        found = re.search(r"; ([0-9.]+) (B|KiB|MiB) of unfinished files were there", result.stdout)
         if not found:
             return 0
         unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[found[2]]

@@ -129,7 +129,7 @@ class Parts(unittest.TestCase):
     def check_summary(self, result: Result, parts: int) -> None:
         mebibytes = parts * PART >> 20
         self.assertRegex(result.stdout,
-                         rf"; {mebibytes}(\.0)? MiB of unfinished files was there already, checked")
+                         rf"; {mebibytes}(\.0)? MiB of unfinished files were there already, checked")
 
 
 class Behind(Parts):

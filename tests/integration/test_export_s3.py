@@ -382,7 +382,7 @@ class Large(S3Export):
 
     def go_on(self) -> None:
         self.assertEqual(len(self.uploads()), 1)
-        self.assertIn("of unfinished files was there already, checked",
+        self.assertIn("of unfinished files were there already, checked",
                       self.export("--checksum").stdout)
         self.check()
 

@@ -307,6 +307,16 @@ class Casts(unittest.TestCase):
                         at, size = int(rng.integers(len(whole))), int(rng.integers(1, 40_000))
                         self.assertEqual(os.pread(file.fileno(), size, at), whole[at:at + size])
 
+    def test_commands_say_how_many_parameters_are_cast(self) -> None:
+        with scratch() as directory:
+            source = directory / "m.safetensors"
+            write_safetensors(source, {"w": ("F32", np.arange(2, dtype="<f4")), "n": ("I32", np.arange(2, dtype="<i4"))})
+            line = "--cast converts 1 of 2 parameters"
+            cast = ("--cast", "fp32->fp16")
+            self.assertIn(line, run("plan", source, *cast).stdout.splitlines())
+            self.assertIn(line, run("export", source, directory / "out", *cast).stdout.splitlines())
+            self.assertNotIn("--cast", run("plan", source).stdout)
+
     def test_wrong_casts_are_refused(self) -> None:
         with scratch() as directory:
             write_safetensors(directory / "m.safetensors", {"w": ("F32", np.arange(2, dtype="<f4"))})

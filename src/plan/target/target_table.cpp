@@ -304,7 +304,9 @@ void TargetTable::place_without_slices(const SourceParameter& parameter) {
 /// Int4 is held as one int8 an element: see holds_int4().
 void TargetTable::add(TargetParameter parameter) {
   if (parameter.dtype == DType::kInt4) parameter.dtype = DType::kInt8;
-  parameter.dtype = casts_.target(parameter.name, parameter.dtype);
+  const DType before = parameter.dtype;
+  parameter.dtype = casts_.target(parameter.name, before);
+  if (parameter.dtype != before) ++cast_count_;
   parameters_.push_back(std::move(parameter));
 }
 

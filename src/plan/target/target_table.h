@@ -85,6 +85,8 @@ class TargetTable {
   std::int64_t device_of(Rank rank) const noexcept;
   const SourceTable& source() const noexcept { return *source_; }
   const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
+  /// How many of them TargetOptions::casts converts.
+  std::size_t cast_count() const noexcept { return cast_count_; }
   /// The positions of these parameters in `list`, in the order of their names. O(n log n), without
   /// a look at the names.
   std::vector<std::uint32_t> order_by_name(std::span<const TargetParameter* const> list) const;
@@ -181,6 +183,7 @@ class TargetTable {
   NameMap name_map_;
   std::vector<std::string> state_prefixes_;
   Casts casts_;
+  std::size_t cast_count_ = 0;
   bool source_has_rules_;
   bool target_lists_names_;
   Replicas replicas_;
