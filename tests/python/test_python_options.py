@@ -13,6 +13,8 @@ import program_help
 import python_stub
 from mounted import Settings, scratch
 from python_sets import ROOT, options_of, run_unittests_without_mounts, small_set
+from test_python_forks import BYTES, FILE, OPTIONS, TENSORS, large_source, read_all
+from web_server import serving
 
 import reshardfs
 from reshardfs import _core
@@ -106,6 +108,16 @@ class Options(unittest.TestCase):
                         reshardfs.open(made.source, **options)
                     with reshardfs.open(made.source, **options, allow_unmatched=True) as shown:
                         self.assertTrue(len(shown.merged))
+
+    def test_a_cache_is_that_of_its_checkpoint(self) -> None:
+        """Another checkpoint of the process, opened without one, reads from the server each time."""
+        with large_source() as source, serving(source) as server:
+            url = f"{server.url}/{FILE}"
+            with reshardfs.open(url, cache_dir=str(source.parent / "cache"), **OPTIONS):
+                self.assertTrue(read_all(url))
+                before = server.bytes_sent
+                self.assertTrue(read_all(url))
+                self.assertGreaterEqual(server.bytes_sent - before, TENSORS * BYTES)
 
     def test_texts_have_no_zeros(self) -> None:
         with self.assertRaisesRegex(ValueError, "null"):

@@ -111,7 +111,8 @@ void apply_storage(const Given& given) {
   const std::uint64_t prefetch_bytes = given.size("prefetch-memory");
   BlockPool::process().set_capacity(prefetch_bytes);
   slow_files() = prefetch_bytes == 0 ? SlowFiles::kNone : SlowFiles::kMeasured;
-  if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
+  // What was opened before keeps its own cache; without the option there is none.
+  replaced = std::exchange(source_cache(), std::move(cache));
 }
 
 std::string located(const std::string& source) {
