@@ -45,13 +45,13 @@ class MountHelper(unittest.TestCase):
             (directory / "a source.ckpt").write_bytes(DATA)
             mountpoint = directory / "mnt"
             mountpoint.mkdir()
-            options = "rw,noauto,user,x-systemd.automount,prefix=net_,views=ranks,uid=12,noatime"
+            options = "rw,noauto,user,x-systemd.automount,prefix=net_,views=ranks,merged,uid=12,noatime"
             with mountpoint_guard(mountpoint):
                 done = self.call(directory, directory / "a source.ckpt", mountpoint, "-s", "-n",
                                  "-t", "reshardfs", "-o", options)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 self.assertEqual((mountpoint / "rank_0/net_0.ckpt").read_bytes(), DATA)
-                self.assertEqual(os.listdir(mountpoint), ["rank_0"])
+                self.assertEqual(sorted(os.listdir(mountpoint)), ["merged", "rank_0"])
                 self.assertEqual((mountpoint / "rank_0").stat().st_uid, 12)
                 fields = mount_entry(mountpoint)
                 self.assertIn("noatime", fields[5].split(","))

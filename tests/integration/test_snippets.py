@@ -252,6 +252,7 @@ NOT_RUN = [
     ("s3://|https://|urls.json", "it needs a server; the test 'remote' has one", None),
     ("^srun|^sbatch", "it needs a cluster; the test 'slurm' has one", None),
     ("^cp .* /etc/systemd/system/", CHANGES_MACHINE, Commands.is_example),
+    ("^printf .*/etc/reshardfs.toml", CHANGES_MACHINE, None),
     ("^systemctl enable --now reshardfs-metrics.timer", CHANGES_MACHINE, None),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),

@@ -62,21 +62,17 @@ bool goes_on(const Option& option, const std::string& value, const std::string& 
                        word.find('=') != std::string::npos && word.find('=') <= kLongestAxis);
 }
 
-/// mount(8) and fstab(5) end an option at each comma.
-void require_no_comma(const Given& given, const std::string& word) {
-  if (given.options.empty()) return;
-  const auto& [option, value] = given.options.back();
-  if (!goes_on(*option, value, word)) return;
-  throw Error(ErrorKind::kUsage, "'" + printable(word) + "' is no mount option: a comma ends " +
-                                     "the value of " + option->name)
-      .hint((option->takes == Takes::kList
-                 ? "write " + option->name + "=" + value + "," + option->name + "=" + word + ", or "
-                 : "") +
-            "set " + option->name + " = \"" + value + "," + word +
-            "\" in a file of options, and name it with config=FILE");
+/// mount(8) and fstab(5) end an option at each comma, also at those of views=hf,merged and
+/// dst_strategy=tp=2,pp=2. Options before `first` are those of another list.
+bool add_to_value(const std::string& word, std::size_t first, Given& given) {
+  if (given.options.size() == first) return false;
+  auto& [option, value] = given.options.back();
+  if (!goes_on(*option, value, word)) return false;
+  value += "," + word;
+  return true;
 }
 
-void add_mount_word(const std::string& word, Given& given) {
+void add_mount_word(const std::string& word, std::size_t first, Given& given) {
   if (word.empty() || word.starts_with("x-") || word.starts_with("comment=")) return;
   if (std::find(kIgnoredWords.begin(), kIgnoredWords.end(), word) != kIgnoredWords.end()) return;
   const Command& command = given.command();
@@ -86,7 +82,7 @@ void add_mount_word(const std::string& word, Given& given) {
   std::replace(key.begin(), key.end(), '_', '-');
   const Option* const option = find_option(command, key);
   if (option == nullptr) {
-    require_no_comma(given, word);
+    if (add_to_value(word, first, given)) return;
     if (has_value) require_no_near_option(command, word.substr(0, equals), key);
     given.options.push_back({find_option(command, "fuse-option"), word});
     return;
@@ -102,8 +98,9 @@ bool takes_mount_words(const Command& command) {
 }
 
 void add_mount_words(const std::string& list, Given& given) {
+  const std::size_t first = given.options.size();
   std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) add_mount_word(word, given);
+  for (std::string word; std::getline(words, word, ',');) add_mount_word(word, first, given);
 }
 
 }  // namespace reshardfs
