@@ -24,13 +24,13 @@ class Ledger {
  public:
   explicit Ledger(Descriptor file) noexcept;
 
-  /// Without the lock: as somebody saw it a moment ago. Not known, too, if it was written by
-  /// another run of the machine: that may have crashed before what it wrote was on disk.
+  /// Takes no lock: the balance may be out of date. Unknown if it was written before the machine
+  /// last started, because a crash may have lost what was not on disk yet.
   Balance read() const noexcept;
-  /// With the lock. @return 0, or the error number.
+  /// To be called with the lock held. @return 0, or the error number.
   int write(const Balance& balance) noexcept;
 
-  /// What to lock.
+  /// The file to lock.
   int descriptor() const noexcept { return file_.get(); }
   /// Whether the file was removed, so that other processes use another one.
   bool is_removed() const noexcept;

@@ -60,7 +60,7 @@ class Cover {
     if (const int failed = read_fully(file, 0, std::span(buffers).first(1))) return failed;
     return read_fully(file, kHeaderBytes + begin_, std::span(buffers).subspan(1));
   }
-  /// The same without the header.
+  /// Reads the parts without the header.
   int read(int file) const noexcept {
     std::array<iovec, 3> buffers{};
     std::transform(parts_.begin(), parts_.end(), buffers.begin(), as_buffer);

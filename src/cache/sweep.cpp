@@ -165,7 +165,7 @@ int Sweep::list() {
           found_ += occupied_by(status);
           const auto path = path_of(folder.data(), name);
           if (!path) return;
-          // A time to come says nothing: the clock was set back.
+          // A time in the future means nothing: the clock was set back.
           const nanoseconds used =
               last_use(status) > now() + seconds(1) ? nanoseconds(0) : last_use(status);
           candidates_.push_back(

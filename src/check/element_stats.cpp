@@ -80,7 +80,7 @@ template <typename Value, typename Sum>
   const Sum error = total(error_lanes) / static_cast<Sum>(count);
   moments.mean += error;
   const Sum sum = total(square_lanes) - error * error * static_cast<Sum>(count);
-  // What has overflowed stays NaN.
+  // A sum that has overflowed stays NaN.
   moments.squares = sum < 0 ? 0 : sum;
 }
 

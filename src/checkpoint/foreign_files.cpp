@@ -94,7 +94,7 @@ std::optional<ForeignContent> model_in(const std::filesystem::path& path,
     auto content = foreign_content(*open_file(path, tree));
     if (content && content->is_model) return content;
   } catch (const Error&) {
-    // Another message is right without this, too.
+    // This only makes a message more exact; without it, another one is right.
   }
   return std::nullopt;
 }

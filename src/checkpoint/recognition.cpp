@@ -108,7 +108,7 @@ bool is_checkpoint(const fs::path& path) noexcept {
         return fs::is_regular_file(path) && begins_like_checkpoint(path, nullptr);
     }
   } catch (const std::exception&) {
-    // It is named in a message that is right without this, too.
+    // This only makes a message more exact; a failure does no harm.
   }
   return false;
 }

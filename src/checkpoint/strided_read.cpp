@@ -182,7 +182,7 @@ void read_strided(const ByteSource& source, const TorchTensor& tensor, const Rea
     });
   };
   while (!out.empty()) {
-    // Whole elements, the first and the last of which may not be wanted as a whole.
+    // Rounded out to whole elements; the caller may want a part of the first and the last.
     const auto first = static_cast<std::int64_t>(offset) / width;
     const auto skipped = static_cast<std::size_t>(static_cast<std::int64_t>(offset) % width);
     const auto wanted = (static_cast<std::int64_t>(skipped + out.size()) + width - 1) / width;

@@ -61,9 +61,8 @@ InspectArguments inspect_arguments(const Given& given);
 /// @throws Error as the command.
 Inspected open_inspected(const InspectArguments& arguments);
 
-/// Of what cannot be opened, while the error is handled: a part of a checkpoint is described all
-/// the same.
-/// @throws the error of what is none.
+/// Describes a part of a checkpoint that cannot be opened; to be called while `error` is handled.
+/// @throws `error` again if the path is no part of a checkpoint.
 SetDescription describe_unopened(const InspectArguments& arguments, const Error& error);
 
 /// Logs what is wrong with the set, or was chosen.

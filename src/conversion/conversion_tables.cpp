@@ -53,7 +53,7 @@ void require_plain_prefix(const std::string& prefix) {
   }
 }
 
-/// The whole model.
+/// Builds the table of the whole model.
 /// @param target taken if it is whole itself.
 /// @throws Error if it has no whole form (a parameter that the target leaves out may differ between
 ///         the ranks), or a part of it is in no file (a node may hold only the source ranks that
@@ -513,7 +513,7 @@ class Opening {
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
   std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
-  /// That of config.json, once it is asked for.
+  /// The shape of blocks in config.json, read at its first use.
   mutable std::optional<std::optional<BlockShape>> block_{};
   std::map<std::string, modelmap::MapPlace> made_by_;  ///< of what a map shows, where there is one
   TargetOptions target_options_;

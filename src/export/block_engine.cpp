@@ -187,7 +187,7 @@ class Engine {
     written_changed_.notify_all();
   }
 
-  /// Reads and writes a block.
+  /// Reads a block of the source, and writes it to the target.
   /// @return the bytes of it that are hashed, because those before it are.
   std::size_t transfer(const Block& block, std::uint64_t offset, std::span<std::byte> span) {
     BlockJob& job = *block.running->job;

@@ -41,7 +41,7 @@ void require_file(const struct stat& found, const fs::path& path) {
 /// @return none, with errno, if it cannot be opened.
 Descriptor open_checked(const Folder& folder, const std::string& name, int flags) {
   const fs::path path = folder.path() / name;
-  // To open a device may do something, so it is looked at before, and again when it is open.
+  // Opening a device has side effects, so the file is checked before, and again when it is open.
   if (const auto found = folder.look_at(name)) require_file(*found, path);
   constexpr mode_t kMode = 0666;
   auto file = folder.open_file(name, flags, kMode);

@@ -96,7 +96,7 @@ std::optional<Share> share_of_manifest(const std::string& name) {
   const auto count = take_number<std::uint64_t>(rest);
   if (!count || rest != kShareSuffix) return std::nullopt;
   const Share share{*index, *count};
-  // What is written in another way is not ours.
+  // A manifest that reshardfs writes has exactly this name.
   if (manifest_name(share) != name) return std::nullopt;
   return share;
 }

@@ -28,7 +28,7 @@ void send(int fuse, int code, const void* what, std::size_t size, std::string_vi
                                {const_cast<void*>(what), size},
                                {const_cast<char*>(name.data()), name.size()},
                                {const_cast<char*>(end.data()), end.size()}}};
-  // The kernel refuses to forget what it does not know, which is as well.
+  // ENOENT means that the kernel had nothing cached, which is fine.
   while (::writev(fuse, pieces.data(), text == 0 ? 2 : 4) < 0 && errno == EINTR) {
   }
 }

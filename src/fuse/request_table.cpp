@@ -138,7 +138,7 @@ void RequestTable::give_back(std::optional<Slot> slot) noexcept {
   free_.push_back(*slot);  // has had room for all of them since reread()
 }
 
-/// The request has come.
+/// Records a request that the kernel has sent.
 void RequestTable::note(std::optional<Slot> slot, const char* request) noexcept {
   const fuse_in_header header = header_in(request);
   if (!has_answer(header.opcode)) return give_back(slot);

@@ -53,7 +53,7 @@ void take_message(fuse_log_level level, const char* format, va_list arguments) {
     log_event(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::debug, LogEvent::kMessage,
               "{}", printable(text));
   } catch (const std::exception&) {
-    // libfuse is C and cannot be thrown through; a message lost is the lesser harm.
+    // Exceptions must not pass through libfuse, which is C; the message is lost.
   }
 }
 

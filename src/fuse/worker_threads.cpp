@@ -41,7 +41,7 @@ void warn_of_lack(const std::exception& error) noexcept {
                 "cannot start another thread, the mount may answer slowly: {}",
                 why_no_thread(error));
   } catch (const std::exception&) {
-    // Nor is there memory to say so.
+    // Out of memory: not even a line of the log can be made.
   }
 }
 

@@ -209,7 +209,7 @@ class MapReader {
 
 Expression read_expression(std::string_view key, const toml::node& node, ExpressionKind kind) {
   if (const auto number = node.value_exact<std::int64_t>()) {
-    // The lowest number has no positive one, so that no text of it can be read.
+    // INT64_MIN cannot be negated, so that its text cannot be read.
     if (*number < -std::numeric_limits<std::int64_t>::max()) {
       fail_at_line(line_of(node), in_quotes(key) + " exceeds the range of numbers");
     }

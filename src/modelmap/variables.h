@@ -133,7 +133,7 @@ class Scope {
   /// A capture, or a name that a shape binds.
   /// @param origin of the value; empty: a name of a tensor has it.
   void bind(const std::string& name, std::int64_t value, const std::string& origin = {});
-  /// Of a capture that has been joined.
+  /// Forgets a capture whose tensors have been joined.
   void unbind(const std::string& name);
   /// A capture that is a word, so that using it as a number can be explained.
   void bind_word(const std::string& name) { words_.insert(name); }

@@ -29,7 +29,7 @@ class NoWriters {
  public:
   explicit NoWriters(int fd) noexcept
       : fd_(fd),
-        // The signal for who holds a lease that somebody waits for: one that is ignored by default.
+        // A lease that is broken sends SIGIO, which kills; SIGURG is ignored by default.
         sure_(::fcntl(fd, F_SETSIG, SIGURG) == 0 && ::fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {}
   NoWriters(const NoWriters&) = delete;
   NoWriters& operator=(const NoWriters&) = delete;

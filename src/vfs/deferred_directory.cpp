@@ -10,7 +10,7 @@
 namespace reshardfs {
 namespace {
 
-/// All but its children.
+/// A copy of the node without its children.
 Node copy_of(const Node& node) noexcept {
   Node copy;
   copy.inode = node.inode;

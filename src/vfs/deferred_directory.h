@@ -48,7 +48,7 @@ class DeferredDirectory {
   /// takes time in proportion to their number.
   /// @throws std::bad_alloc
   const Tree& tree() const;
-  /// The same if it is there; nullptr.
+  /// The directory if its files are made already, else nullptr.
   const Tree* made() const noexcept { return made_.load(std::memory_order_acquire); }
   InodeNumber inode() const noexcept { return node_.inode; }
 

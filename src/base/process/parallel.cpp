@@ -45,7 +45,7 @@ void report_lack(std::size_t threads, const std::exception& error) noexcept {
                  "the work is done on " + counted(threads, "thread") +
                      " alone, as no other can be started: " + why_no_thread(error));
   } catch (const std::exception&) {
-    // Nor is there memory to say so.
+    // Out of memory: not even a message can be made.
   }
 }
 

@@ -12,7 +12,7 @@ namespace reshardfs {
 
 struct sigaction signal_action(void (*handler)(int), int flags) noexcept;
 
-/// Handlers of signals for as long as it lives: then each is what it was before.
+/// Installs handlers of signals; the destructor restores the former ones.
 class SignalHandlers {
  public:
   SignalHandlers() = default;

@@ -123,7 +123,7 @@ std::string named_step(const std::filesystem::path& root, const StepSet& steps,
       .hint("choose one with --step");
 }
 
-/// The newest that any rank has. Where not all have it, that is what is wrong.
+/// The newest step that any rank has. Ranks that lack it are reported as problems.
 std::string newest_step(const FilesByRank& by_rank) {
   std::string newest;
   for (const auto& [rank, by_step] : by_rank) {

@@ -88,8 +88,8 @@ std::string pattern_of(const std::vector<std::string>& names) {
   return {};
 }
 
-/// Files that are no rank's: which of them is meant, only the user knows. Says nothing of files
-/// without weights alone.
+/// Refuses files without rank numbers, of which the user has to choose one. Accepts a directory
+/// whose files have no weights.
 void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   constexpr std::size_t kMost = 100;
   const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);

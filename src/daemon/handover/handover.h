@@ -60,7 +60,7 @@ struct HandoverMessage {
   std::vector<Descriptor> descriptors{};
 };
 
-/// The connection.
+/// The connection of two processes that hand a mount over.
 class HandoverSocket {
  public:
   explicit HandoverSocket(Descriptor socket) : socket_(std::move(socket)) {}

@@ -44,7 +44,7 @@ class ReloadRequest {
   /// The caller asks that process.
   ReloadRequest(bool replace, Served now) : replace_(replace), before_(std::move(now)) {}
 
-  /// What to do now.
+  /// What the caller does next, once it has looked at who serves the mount.
   Step next(const Served& now);
   /// The process that was asked last.
   pid_t asked() const noexcept { return before_.process; }

@@ -155,7 +155,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kernel follows as many.
+/// The number of links that the kernel follows in one path.
 constexpr int kMostLinks = 40;
 
 /// "/mnt/a/" and "/mnt/a" are one place.

@@ -247,7 +247,7 @@ std::optional<SurvivingMount> surviving_mount(const MountEntry& unmounted) noexc
     });
     if (lists_devices && !reused && has_device(unmounted)) return SurvivingMount{};
   } catch (const std::exception&) {
-    // It is unmounted here, which was the task.
+    // Unmounting succeeded; only the look at what survives has failed.
   }
   return {};
 }

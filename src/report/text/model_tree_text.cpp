@@ -126,7 +126,7 @@ class Drawing {
     count_levels(root, 0, levels);
     deepest_ = levels.size() - 1;
     depth_ = style.depth > 0 ? style.depth : fitting_depth(levels);
-    // A model without levels may have more parameters than anybody can look at.
+    // Limits the lines of a model without levels.
     if (style.depth == 0) most_rows_ = style.lines - std::min(style.lines, kOtherLines);
     // Where all are held by the same ranks, there is nothing to tell apart.
     shows_ranks_ = root.ranks.empty();

@@ -58,7 +58,7 @@ struct Place {
     throw_open_error(path.string(), errno_value);
   }
   int open(int flags) const { return tree ? tree->open(path, flags) : ::open(path.c_str(), flags); }
-  /// To open a device may do something: a watchdog begins to count, a tape is wound back.
+  /// Opening a device has side effects: a watchdog begins to count, a tape is wound back.
   void require_no_device() const {
     struct stat status {};
     const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
