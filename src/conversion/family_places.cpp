@@ -40,7 +40,7 @@ class Layers {
     if (stacks_.size() > 1) {
       throw Error(ErrorKind::kBadInput, "layers may be counted behind any of " +
                                             name_list({stacks_.begin(), stacks_.end()}) +
-                                            ", which leaves open what to divide among stages");
+                                            ", so it is unclear what to divide among stages");
     }
     if (stated_.size() == 1) return require_all_within(*stated_.begin());
     const std::int64_t last = names_.rbegin()->first;

@@ -33,7 +33,7 @@ std::string checked_etag(const HttpHead& head, const Md5& sum, const S3Name& nam
   const bool is_encrypted = head.value("x-amz-server-side-encryption").starts_with("aws:kms") ||
                             head.find("x-amz-server-side-encryption-customer-algorithm") != nullptr;
   if (is_encrypted || !is_checksum_etag(etag) || etag == etag_of(sum)) return etag;
-  throw Error(ErrorKind::kIo, "the store has got other bytes than were sent: the checksums differ")
+  throw Error(ErrorKind::kIo, "the store received other bytes than were sent: the checksums differ")
       .in_file(shown_s3(name))
       .os_error(EIO);
 }

@@ -474,7 +474,7 @@ class Items(unittest.TestCase):
             np.testing.assert_array_equal(self.exported(self.set)["ema.a"][1], rows(3))
 
     def test_other_tensors_of_an_item_without_a_resharder_are_refused(self) -> None:
-        words = ("item 'ema' was saved without a resharder: nothing states how rank 0's and rank 1's part belong "
+        words = ("item 'ema' was saved without a resharder: no table states how rank 0's and rank 1's part belong "
                  "together")
         for other in (rows(3) + 1, rows(2)):
             self.unstated(ordered({"a": stored(rows(3), "F32")}), ordered({"a": stored(other, "F32")}))

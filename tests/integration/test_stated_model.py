@@ -112,7 +112,7 @@ class Layers(StatedModelTest):
         model = llama()
         del model["model.layers.1.mlp.up_proj.weight"]
         self.write(model, LLAMA)
-        self.refused("model.layers.1.mlp.up_proj.weight", "layer 0 has the like")
+        self.refused("model.layers.1.mlp.up_proj.weight", "layer 0 has such tensors")
 
     def test_types_without_a_rule_are_warned_of(self) -> None:
         self.write(llama((0, 1)), {**LLAMA, "model_type": "another"})

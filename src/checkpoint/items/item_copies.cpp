@@ -88,7 +88,7 @@ void refuse_differing_copies(const ItemFiles& files, TorchRanks& ranks) {
       compared += std::min(limit, tensor.storage.length());
       if (is_equal) continue;
       ranks.refuse(tensor.name, "item '" + printable(files.items[item].name) +
-                                    "' was saved without a resharder: nothing states how rank " +
+                                    "' was saved without a resharder: no table states how rank " +
                                     std::to_string(first->second.rank) + "'s and rank " +
                                     std::to_string(rank) + "'s part belong together");
     }

@@ -75,7 +75,8 @@ MeshPlacement ItemShardings::placement(PickleValue value) const {
   const std::string_view name = tree_.text(type).value_or(std::string_view());
   if (name == "Replicate") return {};
   if (name != "Shard" && name != "StridedShard") {
-    refuse_sharding("places it as '" + text_of(tree_, type) + "', which does not tell its parts");
+    refuse_sharding("places it as '" + text_of(tree_, type) +
+                    "', which does not say where its parts lie");
   }
   MeshPlacement out;
   const auto dim = tree_.integer(tree_.find(value, "dim"));
@@ -153,7 +154,7 @@ ItemSharding ItemShardings::sharding(PickleValue value) {
   if (name != kDTensorType && name != kBoxesType) {
     throw Error(ErrorKind::kUnsupported, std::string(kItemTable) + " describes it as '" +
                                              text_of(tree_, type) +
-                                             "', of which no part can be told");
+                                             "', which does not say where its parts lie");
   }
   const PickleValue data = tree_.find(value, "data");
   ItemSharding out;

@@ -178,7 +178,7 @@ IterationCatalogue::Kind IterationCatalogue::make_kind(const RecordedParameter& 
     kind.emplace(Kind{whole_layout(ranks.size(), dimensions), DeviceRanks(ranks), {}});
   } else if (parameter.layout->interleaved) {
     throw Error(ErrorKind::kUnsupported,
-                "its layout is interleaved_parallel: in which order its slices are is not known");
+                "its layout is interleaved_parallel: the order of its slices is unknown");
   } else {
     kind.emplace(Kind{layout_of(*parameter.layout, dimensions),
                       DeviceRanks::one_group(parameter.layout->ranks),

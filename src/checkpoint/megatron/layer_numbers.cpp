@@ -82,9 +82,10 @@ std::int64_t layers_of_each(const MegatronArgs& args, std::int64_t layers, std::
   }
   const auto number = static_cast<std::int64_t>(chunks);
   if (number != 0 && layers % number == 0) return layers / number;
-  throw Error(ErrorKind::kBadInput, "states num_layers " + std::to_string(layers) +
-                                        " in its arguments, and " + counted(chunks, "part") +
-                                        " of the model, which cannot have as many layers each")
+  throw Error(ErrorKind::kBadInput,
+              "states num_layers " + std::to_string(layers) + " in its arguments, and " +
+                  counted(chunks, "part") +
+                  " of the model, which cannot have the same number of layers each")
       .hint("bring the files of all ranks from one save");
 }
 

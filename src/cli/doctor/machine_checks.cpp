@@ -221,7 +221,7 @@ Finding check_open_files(std::uint64_t soft, std::uint64_t hard) {
 }
 
 Finding check_processes(std::optional<std::uint64_t> most) {
-  Finding finding{.name = "processes", .message = "no limit of threads and processes"};
+  Finding finding{.name = "processes", .message = "no limit on threads and processes"};
   if (!most) return finding;
   finding.message = fmt::format("at most {} threads and processes of this user", *most);
   if (*most < kGoodProcesses) {

@@ -209,7 +209,7 @@ class ModelStatement {
       is_even = false;
       const std::string what = names.size() == 1 ? "is" : name_list(names) + " are";
       add_missing(Error(ErrorKind::kMissing, what + " missing, and layer " +
-                                                 std::to_string(layer.like) + " has the like")
+                                                 std::to_string(layer.like) + " has such tensors")
                       .for_parameter(names.front()));
     }
     return is_even;

@@ -84,7 +84,7 @@ class Layers {
                 several.empty() ? "no parameter name contains a layer number such as '.3.', so "
                                   "there is nothing to divide among stages"
                                 : "layers may be counted behind any of " + name_list(several) +
-                                      ", which leaves open what to divide among stages")
+                                      ", so it is unclear what to divide among stages")
         .hint(kUseRules);
   }
 
