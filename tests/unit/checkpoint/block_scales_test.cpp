@@ -8,7 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json_value.h"
-#include "checkpoint/quantized/dequantize.h"
+#include "checkpoint/quantized/codes.h"
+#include "checkpoint/quantized/dequantized_content.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/recording_source.h"
@@ -90,29 +91,65 @@ TEST(BlockScales, HaveTheNamesAndShapesOfTheirWeights) {
 
 /// Two rows of three weights, 1.0 each but for the first, with a scale for each column.
 struct Content {
-  Content()
-      : weights(std::make_shared<RecordingSource>(std::string("\x08\x38\x38\x38\x38\x38", 6),
-                                                  "weights", 1)),
-        scales(std::make_shared<RecordingSource>(std::string("\x80\x7f\x7e", 3), "scales", 1)),
-        content({weights, ByteRange(0, 6), DType::kFloat8E4M3, {2, 3}},
-                {scales, ByteRange(0, 3), DType::kFloat8E8M0, {1, 3}}, {2, 1}, true) {}
-  std::shared_ptr<RecordingSource> weights;
-  std::shared_ptr<RecordingSource> scales;
-  DequantizedContent content;
+  Content() {
+    QuantizedWeight weight;
+    weight.codes = {weights, ByteRange(0, 6), DType::kFloat8E4M3, {2, 3}};
+    weight.row_bytes = 3;
+    weight.shape = {2, 3};
+    weight.scales = {scales, ByteRange(0, 3), DType::kFloat8E8M0, {1, 3}};
+    weight.block = {2, 1};
+    content = std::make_unique<DequantizedContent>(weight, weights);
+  }
+  std::shared_ptr<RecordingSource> weights =
+      std::make_shared<RecordingSource>(std::string("\x08\x38\x38\x38\x38\x38", 6), "weights", 1);
+  std::shared_ptr<RecordingSource> scales =
+      std::make_shared<RecordingSource>(std::string("\x80\x7f\x7e", 3), "scales", 1);
+  std::unique_ptr<DequantizedContent> content;
 };
 
 TEST(DequantizedContent, HasTheSameBytesHoweverItIsRead) {
   const Content made;
   // 2^-6 * 2, 1 * 1, 1 / 2; then 2, 1, 1 / 2.
   const std::string all("\x00\x3d\x80\x3f\x00\x3f\x00\x40\x80\x3f\x00\x3f", 12);
-  ASSERT_EQ(made.content.size(), all.size());
+  ASSERT_EQ(made.content->size(), all.size());
   for (std::size_t begin = 0; begin < all.size(); ++begin) {
     for (std::size_t end = begin; end <= all.size(); ++end) {
       std::string out(end - begin, '?');
-      made.content.read({begin, std::as_writable_bytes(std::span(out))});
+      made.content->read({begin, std::as_writable_bytes(std::span(out))});
       EXPECT_EQ(out, all.substr(begin, end - begin)) << begin << " to " << end;
     }
   }
+}
+
+TEST(Codes, AreFoundAtAnyBit) {
+  const std::string bytes("\xa5\x3c\x91\x07\xfe\x48\xd2\x6b", 8);
+  const auto row = std::as_bytes(std::span(bytes));
+  const auto bit = [&](std::uint64_t at) {
+    return static_cast<unsigned>(static_cast<unsigned char>(bytes[at / 8])) >> at % 8 & 1U;
+  };
+  for (unsigned bits = 1; bits <= 8; ++bits) {
+    const std::uint64_t all = 8 * bytes.size() / bits;
+    for (std::uint64_t first = 0; first < all; ++first) {
+      std::vector<std::uint8_t> out(static_cast<std::size_t>(all - first));
+      unpack_stream(row, bits, first, out);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        unsigned want = 0;
+        for (unsigned of = 0; of < bits; ++of) want |= bit((first + i) * bits + of) << of;
+        ASSERT_EQ(out[i], want) << bits << " bits, from " << first << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(Codes, OfIntegersAreTakenFromTheirOffset) {
+  const std::vector<std::uint8_t> codes{0, 1, 8, 15, 0x80};
+  std::string out(2 * codes.size(), '?');
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  decode(CodeKind::kUnsigned, codes, 8, 0.5F, bytes.data());
+  EXPECT_EQ(out.substr(0, 8), std::string("\x80\xc0\x60\xc0\x00\x00\x60\x40", 8))
+      << "-4, -3.5, 0, 3.5";
+  decode(CodeKind::kSigned, codes, 0, 1.0F, bytes.data());
+  EXPECT_EQ(out.substr(8), std::string("\x00\xc3", 2)) << "-128";
 }
 
 }  // namespace
