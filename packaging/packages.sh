@@ -8,7 +8,7 @@
 BUILD_PACKAGES=(
   cmake g++ ninja-build pkg-config
   fuse3 libfuse3-dev
-  libcurl4-openssl-dev libexpat1-dev libfmt-dev libre2-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
+  libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
   libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 zlib1g-dev
   pybind11-dev python3-dev  # the Python module
 )
@@ -83,7 +83,7 @@ missing_for_build() {
     command -v "$name" >/dev/null || echo "$name"
   done
   command -v pkg-config >/dev/null || return 0
-  for name in expat fmt fuse3 libcurl libssl libutf8proc libxxhash nlohmann_json protobuf re2 spdlog tomlplusplus \
+  for name in expat fmt fuse3 libcurl libssl libutf8proc libxxhash nlohmann_json protobuf spdlog tomlplusplus \
     yaml-cpp zlib; do
     pkg-config --exists "$name" || echo "lib${name#lib}"
   done

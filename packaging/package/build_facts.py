@@ -14,8 +14,7 @@ import debian_facts
 # They come with every compiler. What of libstdc++ is in a product is named by libraries().
 OF_COMPILER = re.compile(r"(linux-libc-dev|libc6-dev|lib(gcc|stdc\+\+)-\d+-dev)(-\w+-cross)?|libpython3[\w.]*-dev")
 # Their headers declare, and leave nothing in a product.
-ONLY_DECLARE = {"libcurl4-openssl-dev", "libexpat1-dev", "libfuse3-dev", "libre2-dev", "libssl-dev", "libutf8proc-dev",
-                "zlib1g-dev"}
+ONLY_DECLARE = {"libcurl4-openssl-dev", "libexpat1-dev", "libfuse3-dev", "libssl-dev", "libutf8proc-dev", "zlib1g-dev"}
 
 
 def printed(*words: str | Path) -> str:

@@ -16,7 +16,6 @@ LIBRARY_LICENCES = {
     "glibc": "LGPL-2.1-or-later",
     "protobuf": "BSD-3-Clause",
     "pybind11": "BSD-3-Clause",
-    "re2": "BSD-3-Clause",
     "utf8proc": "MIT AND Unicode-DFS-2015",
     "yaml-cpp": "MIT",
 }

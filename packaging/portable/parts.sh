@@ -135,7 +135,6 @@ compile_object tomlplusplus "$out/tomlplusplus.cpp" -std=c++20 -DTOML_HEADER_ONL
   -idirafter /usr/include
 take_library libexpat1-dev expat
 take_library libfuse3-dev fuse3
-take_library libre2-dev re2
 take_library libssl-dev crypto
 take_library libutf8proc-dev utf8proc
 take_library zlib1g-dev z

@@ -5,10 +5,9 @@
 #include <array>
 #include <optional>
 
-#include <re2/re2.h>
-
 #include "reshardfs/error.h"
 
+#include "base/text/name_expression.h"
 #include "base/text/text.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
@@ -169,26 +168,24 @@ struct WeightGroups::Target {
   explicit Target(const std::string& stated, const std::string& file) : text(stated) {
     constexpr std::string_view kExpression = "re:";
     if (!text.starts_with(kExpression)) return;
-    expression.emplace(text.substr(kExpression.size()), RE2::Quiet);
-    if (!expression->ok()) {
+    try {
+      expression.emplace(std::string_view(text).substr(kExpression.size()));
+    } catch (const Error& error) {
       refuse_statement(ErrorKind::kUnsupported, file,
                        "cannot use the expression '" + printable(text) +
-                           "', which names modules: " + expression->error());
+                           "', which names modules: " + error.message());
     }
   }
 
   enum class Rank : std::uint8_t { kNone, kAll, kExpression, kName };
   Rank rank(std::string_view module) const {
     if (text == module) return Rank::kName;
-    const re2::StringPiece piece(module.data(), module.size());
-    if (expression && expression->Match(piece, 0, module.size(), RE2::ANCHOR_START, nullptr, 0)) {
-      return Rank::kExpression;
-    }
+    if (expression && expression->matches_beginning(module)) return Rank::kExpression;
     return text == "Linear" ? Rank::kAll : Rank::kNone;
   }
 
   std::string text;
-  std::optional<RE2> expression{};
+  std::optional<NameExpression> expression{};
 };
 
 WeightGroups::WeightGroups(const QuantizationStatement& statement) : file_(statement.file) {
