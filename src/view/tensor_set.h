@@ -13,6 +13,7 @@
 #include "reshardfs/shape.h"
 #include "reshardfs/tensor.h"
 
+#include "base/engine.h"
 #include "plan/reading/foresight.h"
 #include "plan/target/shown_elements.h"
 #include "plan/target/target_table.h"
@@ -38,7 +39,8 @@ std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape
 struct TensorAccess {
   static Tensor whole(std::shared_ptr<const TensorElements> elements);
   /// The sources of a range of its bytes. @pre the range does not leave the tensor.
-  static void for_each_use(const Tensor& tensor, const ByteRange& bytes, SourceSink& sink);
+  RESHARDFS_ENGINE static void for_each_use(const Tensor& tensor, const ByteRange& bytes,
+                                            SourceSink& sink);
 };
 
 /// The elements of a parameter that the rank has. The result points into the table.

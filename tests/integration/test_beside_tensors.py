@@ -227,7 +227,7 @@ class Config(BesideTest):
         source = self.source({}, "two", tensors, quantization_config=stated, text_config={"quantization_config": other})
         result = run("plan", source, "--dequantize")
         self.assertEqual(result.code, 2)
-        self.assertIn("states two weight_block_size that differ", result.stderr)
+        self.assertIn("states two quantizations that differ", result.stderr)
 
     def test_methods_that_pass_unchanged(self) -> None:
         codes = {"awq": {"q.qweight": ("I32", np.zeros((8, 2), "<i4"))},

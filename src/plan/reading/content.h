@@ -13,6 +13,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/virtual_file.h"
 
+#include "base/engine.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/holders.h"
 #include "format/file_index.h"
@@ -89,8 +90,8 @@ void add_unchanged(const Holding& holding, const ByteRange& content, std::uint64
                    std::vector<StoredRange>& out);
 
 /// Appends the file ranges in which a range of the content is stored.
-void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
-                       std::vector<ByteRange>& out);
+RESHARDFS_ENGINE void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
+                                        std::vector<ByteRange>& out);
 
 /// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on. It
 /// joins stored extents, and keeps only the upper halves of old 4-byte BFloat16.

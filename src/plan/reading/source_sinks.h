@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/byte_range.h"
+#include "base/engine.h"
 #include "checkpoint/holders.h"
 #include "plan/reading/source_nest.h"
 #include "storage/byte_source.h"
@@ -28,7 +29,7 @@ class SourceSink {
 };
 
 /// Collects the ranges of remote sources, which a reader can request in advance.
-class FarRanges final : public SourceSink {
+class RESHARDFS_ENGINE FarRanges final : public SourceSink {
  public:
   void take(const Holding& holding, const StridedRanges& ranges) override;
   void take(const ByteSource& source, const ByteRange& range) override;
