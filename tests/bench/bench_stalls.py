@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import struct
 import sys
 import threading
@@ -249,6 +250,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each figure")
     parser.add_argument("--least", type=float, default=0.0, help="the least ratio")
     args = parse_settings(parser)
+    # Who ends this leaves no mount that hangs.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # For all that is started here, too: other programs on the machine change no ratio.
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
