@@ -28,6 +28,7 @@ def __getattr__(name: str) -> Any:
     from ._dcp import DcpReader
     return DcpReader
 
+
 def _made(tensor: Tensor, buffer: memoryview) -> torch.Tensor:
     """Shares the buffer's memory."""
     dtype = dtype_of(tensor)

@@ -49,10 +49,6 @@ std::string words_of(const JsonValue& quantization) {
 constexpr const char* kBlock = "weight_block_size";
 constexpr std::int64_t kMostOfBlock = 1 << 30;
 
-std::int64_t blocks_in(std::int64_t elements, std::int64_t block) {
-  return elements / block + (elements % block == 0 ? 0 : 1);
-}
-
 }  // namespace
 
 bool is_quantization_key(std::string_view key) noexcept {
@@ -130,6 +126,10 @@ bool is_block_weight(DType dtype) noexcept {
 
 bool is_block_scale(DType dtype) noexcept {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat8E8M0;
+}
+
+std::int64_t blocks_in(std::int64_t elements, std::int64_t block) {
+  return elements / block + (elements % block == 0 ? 0 : 1);
 }
 
 std::optional<Shape> scale_shape(const Shape& weight, const BlockShape& block) {

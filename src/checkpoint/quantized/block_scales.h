@@ -66,6 +66,9 @@ bool is_block_weight(DType dtype) noexcept;
 /// Whether it is a type of scales: BFloat16, Float32, Float8E8M0.
 bool is_block_scale(DType dtype) noexcept;
 
+/// How many blocks have all elements; the last one may have fewer.
+std::int64_t blocks_in(std::int64_t elements, std::int64_t block);
+
 /// The shape that the scales of a weight have; nothing if it has fewer than two dimensions.
 std::optional<Shape> scale_shape(const Shape& weight, const BlockShape& block);
 

@@ -12,7 +12,7 @@ constexpr std::int64_t kBitsInWord = 32;
 constexpr std::int64_t kMostBits = 8;
 
 std::int64_t words_for(std::int64_t codes, std::int64_t bits) {
-  return (codes * bits + kBitsInWord - 1) / kBitsInWord;
+  return blocks_in(codes * bits, kBitsInWord);
 }
 
 std::vector<std::int64_t> integers(const TensorEntry& entry, const std::vector<std::byte>& bytes) {
@@ -59,7 +59,7 @@ class CompressedTensors {
       return parts_.refuse("config.json does not say how its module is quantized", entry.name);
     }
     if (scale == nullptr) return parts_.refuse("there is no weight_scale beside it", entry.name);
-    const std::string name = module.empty() ? "weight" : std::string(module) + ".weight";
+    const std::string name = name_in(module, "weight");
     if (is_packed && parts_.find(name) != nullptr) {
       return parts_.refuse("there is another weight of its module", entry.name);
     }

@@ -94,18 +94,17 @@ void refuse_the_rest(ModelParts& parts) {
 
 /// Scales of activations and caches.
 void leave_out_activations(ModelParts& parts) {
-  constexpr std::array<std::string_view, 8> kScales{"input_scale",      "input_global_scale",
-                                                    "activation_scale", "input_amax",
-                                                    "output_scale",     "k_scale",
-                                                    "v_scale",          "q_scale"};
+  constexpr std::array<std::string_view, 5> kOfModules{
+      "input_scale", "input_global_scale", "activation_scale", "input_amax", "output_scale"};
+  constexpr std::array<std::string_view, 3> kOfCaches{"k_scale", "v_scale", "q_scale"};
   constexpr std::array<std::string_view, 6> kAttention{"self_attn", "attn",   "attention",
                                                        "q_proj",    "k_proj", "v_proj"};
   for (const TensorEntry* const entry : parts.entries()) {
     const auto [module, part] = module_name(entry->name);
-    if (!is_one_of(part, kScales)) continue;
-    const bool is_of_cache = part.size() == std::string_view("k_scale").size();
+    const bool is_of_cache = is_one_of(part, kOfCaches);
+    if (!is_of_cache && !is_one_of(part, kOfModules)) continue;
     const bool is_attention = is_one_of(module_name(module).part, kAttention);
-    if (parts.has_weight(module) || (is_of_cache && is_attention && parts.weights() > 0)) {
+    if (parts.has_weight(module) || (is_of_cache && is_attention)) {
       parts.leave_out(*entry);
     }
   }

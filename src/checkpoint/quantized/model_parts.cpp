@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/quantized/model_parts.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace reshardfs {
@@ -10,6 +9,10 @@ ModuleName module_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {{}, name};
   return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::string name_in(std::string_view module, std::string_view part) {
+  return module.empty() ? std::string(part) : std::string(module) + "." + std::string(part);
 }
 
 ModelParts::ModelParts(std::span<const RankFile> files) : files_(files) {
@@ -27,8 +30,7 @@ const TensorEntry* ModelParts::find(std::string_view name) const {
 }
 
 const TensorEntry* ModelParts::find(std::string_view module, std::string_view part) const {
-  if (module.empty()) return find(part);
-  return find(std::string(module) + "." + std::string(part));
+  return find(name_in(module, part));
 }
 
 StoredTensor ModelParts::stored(const TensorEntry& entry) {
@@ -53,25 +55,19 @@ std::vector<std::byte> ModelParts::content(const TensorEntry& entry) const {
 
 void ModelParts::show(const TensorEntry& codes, std::string name, QuantizedWeight weight) {
   const ModuleName of = module_name(name);
-  modules_.emplace(of.module, true);
+  modules_.emplace(of.module);
   // What is packed as one tensor for all experts has no module of its own.
-  if (of.part != "weight") modules_.emplace(name, true);
+  if (of.part != "weight") modules_.insert(name);
   shown_.emplace(&codes, Shown{std::move(name), std::move(weight)});
 }
 
 void ModelParts::leave_out(const TensorEntry& entry) {
-  left_out_.emplace(&entry, true);
+  left_out_.insert(&entry);
 }
 
 void ModelParts::refuse(const std::string& why, std::string_view name) {
   refused_[why].emplace_back(name);
-}
-
-bool ModelParts::is_refused(std::string_view name) const {
-  return std::any_of(refused_.begin(), refused_.end(), [&](const auto& of_reason) {
-    const std::vector<std::string>& names = of_reason.second;
-    return std::find(names.begin(), names.end(), name) != names.end();
-  });
+  refused_names_.emplace(name);
 }
 
 const ModelParts::Shown* ModelParts::shown(const TensorEntry& entry) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "checkpoint/quantized/quantized_weight.h"
@@ -53,7 +54,7 @@ class ModelParts {
   std::size_t weights() const noexcept { return shown_.size(); }
   /// Whether the module has a weight that is dequantized.
   bool has_weight(std::string_view module) const { return modules_.contains(std::string(module)); }
-  bool is_refused(std::string_view name) const;
+  bool is_refused(const std::string& name) const { return refused_names_.contains(name); }
   /// Names by the reason.
   const std::map<std::string, std::vector<std::string>>& refused() const noexcept {
     return refused_;
@@ -69,9 +70,10 @@ class ModelParts {
   std::vector<const TensorEntry*> entries_;
   std::unordered_map<std::string_view, Place> places_;
   std::unordered_map<const TensorEntry*, Shown> shown_;
-  std::unordered_map<const TensorEntry*, bool> left_out_;
-  std::unordered_map<std::string, bool> modules_;
+  std::unordered_set<const TensorEntry*> left_out_;
+  std::unordered_set<std::string> modules_;
   std::map<std::string, std::vector<std::string>> refused_;
+  std::unordered_set<std::string> refused_names_;
 };
 
 /// "model.layers.0.mlp" and "weight": what lies before and behind the last dot. Without a dot the
@@ -81,5 +83,7 @@ struct ModuleName {
   std::string_view part;
 };
 ModuleName module_name(std::string_view name);
+/// The inverse.
+std::string name_in(std::string_view module, std::string_view part);
 
 }  // namespace reshardfs

@@ -20,11 +20,6 @@ constexpr std::int64_t kOfNv = 16;          ///< and in NVFP4
 constexpr std::int64_t kBytesOfBlock = 16;  ///< of gpt-oss: 32 codes
 constexpr std::int64_t kBitsPerWord = 32;
 
-std::string text_in(const JsonValue& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found && found->text() ? std::string(*found->text()) : std::string();
-}
-
 /// Of the first of these keys that is there; 0 if none is, which no layout allows.
 std::int64_t number_in(const JsonValue& object, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
@@ -33,7 +28,8 @@ std::int64_t number_in(const JsonValue& object, std::initializer_list<std::strin
   return 0;
 }
 
-/// A layout of modelopt's: `weight` and `weight_scale`.
+/// A layout of modelopt's: `weight` and `weight_scale`. Files of the program itself were compared
+/// for NVFP4 alone; the others are as its sources state them.
 struct Algorithm {
   std::string_view name;
   DType codes;
@@ -60,7 +56,7 @@ class ModelOpt {
   ModelOpt(ModelParts& parts, const QuantizationStatement& statement)
       : parts_(parts), statement_(statement) {
     const JsonValue stated = statement.value();
-    algorithm_ = text_in(stated, "quant_algo");
+    algorithm_ = stated_text(stated, "quant_algo");
     if (algorithm_ != "MIXED_PRECISION") static_cast<void>(known(algorithm_));
     for (const char* const key : {"ignore", "exclude_modules"}) {
       const auto list = stated.find(key);
@@ -96,7 +92,7 @@ class ModelOpt {
     if (algorithm_ != "MIXED_PRECISION") return &known(algorithm_);
     const auto layers = statement_.value().find("quantized_layers");
     const auto own = layers ? layers->find(module) : std::nullopt;
-    return own ? &known(text_in(*own, "quant_algo")) : nullptr;
+    return own ? &known(stated_text(*own, "quant_algo")) : nullptr;
   }
 
   void add(const TensorEntry& entry, const TensorEntry& scale, std::string_view module) {
@@ -180,7 +176,8 @@ class ModelOpt {
 };
 
 /// AWQ's and GPTQ's: codes of a column of the weight lie in words, whose fields go along the rows
-/// of the weight (AWQ), or down its columns (GPTQ).
+/// of the weight (AWQ), or down its columns (GPTQ). A library's own values were compared for AWQ;
+/// GPTQ's zero points are as its sources state them.
 class IntegerWords {
  public:
   IntegerWords(ModelParts& parts, const QuantizationStatement& statement)
@@ -188,7 +185,7 @@ class IntegerWords {
     const JsonValue stated = statement.value();
     bits_ = number_in(stated, {"bits", "w_bit"});
     group_ = number_in(stated, {"group_size", "q_group_size"});
-    const std::string format = text_in(stated, is_awq_ ? "version" : "checkpoint_format");
+    const std::string format = stated_text(stated, is_awq_ ? "version" : "checkpoint_format");
     const bool is_known = is_awq_ ? bits_ == 4 && (format == "gemm" || format == "GEMM")
                                   : (bits_ == 2 || bits_ == 4 || bits_ == 8) &&
                                         (format.empty() || format == "gptq" || format == "gptq_v2");
@@ -221,7 +218,7 @@ class IntegerWords {
     if (scales == nullptr || zeros == nullptr) {
       return parts_.refuse("there are no scales and qzeros beside it", entry.name);
     }
-    const std::string name = module.empty() ? "weight" : std::string(module) + ".weight";
+    const std::string name = name_in(module, "weight");
     if (parts_.find(name) != nullptr) {
       return parts_.refuse("there is another weight of its module", entry.name);
     }

@@ -33,11 +33,6 @@ std::optional<JsonDocument> document_of(const std::filesystem::path& path,
       .hint("leave --dequantize out: the tensors are then shown as they are");
 }
 
-std::string stated_text(const JsonValue& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found && found->text() ? std::string(*found->text()) : std::string();
-}
-
 /// A number of columns or bits: null and what is not there are 0.
 std::int64_t length_of(const JsonValue& object, std::string_view key) {
   const auto found = object.find(key);
@@ -120,6 +115,11 @@ WeightGroup group_from(const std::string& file, const JsonValue& object) {
 
 }  // namespace
 
+std::string stated_text(const JsonValue& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found && found->text() ? std::string(*found->text()) : std::string();
+}
+
 JsonValue QuantizationStatement::value() const {
   if (file.empty()) return document.value();
   if (file.ends_with(kBeside)) return document.value()["quantization"];
@@ -140,7 +140,7 @@ QuantizationStatement read_quantization(const std::filesystem::path& config,
     }
     if (!stated.empty()) {
       out.method = stated_text(stated.front(), "quant_method");
-      // DeepSeek-V3's files had no more than that for a while.
+      // No other method states blocks so.
       const auto block = stated.front().find("weight_block_size");
       if (out.method.empty() && block && !block->is_null()) out.method = "fp8";
       out.file = config.string();

@@ -33,6 +33,9 @@ struct QuantizationStatement {
 QuantizationStatement read_quantization(const std::filesystem::path& config,
                                         const SourceTreePtr& tree);
 
+/// The text of a member of an object; empty if there is none.
+std::string stated_text(const JsonValue& object, std::string_view key);
+
 /// One of config_groups of compressed-tensors: the weights of the modules that it names.
 struct WeightGroup {
   enum class Strategy : std::uint8_t { kTensor, kChannel, kGroup, kBlock, kTensorGroup };

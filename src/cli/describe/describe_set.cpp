@@ -131,16 +131,13 @@ class Describer {
       shown = "shown as BFloat16";
     } else if (!holds_quantized()) {
       shown = "but no tensor is stored in such a form";
-    } else if (const std::size_t weights = shown_weights(); weights > 0) {
-      shown += fmt::format("; --dequantize shows {} weights as BFloat16", weights);
+    } else if (shown_weights_ =
+                   quantized_weights(set_.files(), set_.completeness().config, nullptr);
+               shown_weights_ > 0) {
+      shown += fmt::format("; --dequantize shows {} weights as BFloat16", shown_weights_);
     }
     out_.quantized =
         fmt::format("{} ({}): {}", fmt::join(methods, ", "), out_.model.quantization_by, shown);
-  }
-
-  /// Of those that are quantized.
-  std::size_t shown_weights() const {
-    return quantized_weights(set_.files(), set_.completeness().config, nullptr);
   }
 
   bool holds_quantized() const {
@@ -279,8 +276,7 @@ class Describer {
     if (source_.options.state_key.empty() && set_.takes_state_key()) {
       next.state_keys = set_.beside().wrappers;
     }
-    next.can_dequantize = is_whole && !source_.options.dequantize &&
-                          !out_.model.quantization.empty() && shown_weights() > 0;
+    next.can_dequantize = is_whole && shown_weights_ > 0;
     const bool is_known = std::find(next.state_keys.begin(), next.state_keys.end(), wrapper_) !=
                           next.state_keys.end();
     if (!wrapper_.empty() && !is_known) next.state_keys.push_back(wrapper_);
@@ -341,6 +337,7 @@ class Describer {
   const CheckpointSet& set_;
   RankNames ranks_;
   const KnownSource known_;
+  std::size_t shown_weights_ = 0;  ///< of quantized ones, that --dequantize would show
   std::optional<ProvenSizes> sizes_;
   std::string wrapper_;  ///< of all names, where --state-key takes it off
   SetDescription out_;
