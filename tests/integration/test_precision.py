@@ -166,9 +166,16 @@ class Precision(unittest.TestCase):
                 ("ct_w4a16_sym", {"ignore": ["re:(?=x)y"]}, "cannot use the expression 're:(?=x)y'"),
                 ("mo_nvfp4", {"quant_algo": "W4A16_AWQ"}, "does not know modelopt's quant_algo 'W4A16_AWQ'"),
                 ("mo_nvfp4", {"ignore": ["*gate_proj"]}, "does not say how its module is quantized"),
-                ("awq_gemm", {"version": "gemv"}, "does not know awq of 4 bits")):
+                ("awq_gemm", {"version": "gemv"}, "does not know awq of 4 bits"),
+                ("awq_gemm", {"group_size": "32"}, "states no numbers for bits and group_size")):
             with self.subTest(answer):
                 self.refused(self.changed(name, {}, **words), answer)
+
+    def test_a_reason_is_given_once(self) -> None:
+        weights = {"type": "int", "num_bits": 9, "strategy": "group", "group_size": 32, "symmetric": True}
+        source = self.changed("ct_w4a16_sym", {}, config_groups={"a": {"targets": ["Linear"], "weights": weights}})
+        self.refused(source, "config.json states 9 bits for it")
+        self.assertNotIn("belongs to no weight", run("inspect", source, "--dequantize").stderr)
 
     def test_two_groups_that_differ(self) -> None:
         weights = {"type": "int", "num_bits": 4, "strategy": "group", "group_size": 32, "symmetric": True}

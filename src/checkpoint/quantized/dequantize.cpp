@@ -81,12 +81,12 @@ void refuse_the_rest(ModelParts& parts) {
     } else if (part.starts_with("svdquant_lora_") || part == "bitmask") {
       parts.refuse("it changes a weight in a way that --dequantize does not know", name);
     }
-    if (parts.is_used(*entry)) continue;
+    if (parts.is_used(*entry) || parts.is_refused(name)) continue;
     if (!weight_of_scale(name).empty()) {
       parts.refuse("is a scale of no weight in 8-bit floats (F8_E4M3)", name);
     } else if (is_one_of(part, kParts)) {
       parts.refuse("it belongs to no weight that config.json says is quantized", name);
-    } else if (is_block_weight(entry->dtype) && !parts.is_refused(name)) {
+    } else if (is_block_weight(entry->dtype)) {
       parts.refuse("there is no scale of it", name);
     }
   }

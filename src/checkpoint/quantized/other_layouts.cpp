@@ -185,11 +185,16 @@ class IntegerWords {
     const JsonValue stated = statement.value();
     bits_ = number_in(stated, {"bits", "w_bit"});
     group_ = number_in(stated, {"group_size", "q_group_size"});
+    if (bits_ == 0 || group_ == 0) {
+      throw Error(ErrorKind::kBadInput, "states no numbers for bits and group_size")
+          .in_file(statement.file)
+          .hint("leave --dequantize out: the tensors are then shown as they are");
+    }
     const std::string format = stated_text(stated, is_awq_ ? "version" : "checkpoint_format");
     const bool is_known = is_awq_ ? bits_ == 4 && (format == "gemm" || format == "GEMM")
                                   : (bits_ == 2 || bits_ == 4 || bits_ == 8) &&
                                         (format.empty() || format == "gptq" || format == "gptq_v2");
-    if (!is_known || group_ == 0 || group_ < -1) {
+    if (!is_known || group_ < -1) {
       throw Error(ErrorKind::kUnsupported,
                   "--dequantize does not know " + statement.method + " of " +
                       std::to_string(bits_) + " bits in groups of " + std::to_string(group_) +
