@@ -38,7 +38,6 @@ using modelmap::ModelMap;
 using modelmap::SourceTensor;
 
 constexpr const char* kAuto = "auto";
-constexpr const char* kHub = "Hugging Face";
 
 /// Where rules stand, and what they make: file, line and the names of targets.
 using Places = std::set<std::tuple<std::string, std::int64_t, std::string>>;
@@ -47,6 +46,7 @@ using Places = std::set<std::tuple<std::string, std::int64_t, std::string>>;
 struct Candidate {
   std::string map{};
   std::vector<std::string> types{};  ///< of models that it is for; empty: of any
+  bool keeps_rest = false;           ///< names that no rule takes
   std::string reads{};
   std::string shows{};
   std::size_t taken = 0;
@@ -63,8 +63,10 @@ bool takes(const modelmap::Pattern& pattern, const std::string& name) {
 
 /// Sets what the rules of a map take that takes all.
 void count_rules(const ModelMap& map, Direction direction, const std::vector<SourceTensor>& tensors,
-                 Candidate& candidate) {
-  for (const modelmap::MapRule& rule : map.rules) {
+                 const std::vector<std::string>& model_types, Candidate& candidate) {
+  for (std::size_t i = 0; i < map.rules.size(); ++i) {
+    const modelmap::MapRule& rule = map.rules[i];
+    if (i == map.rest || !modelmap::is_for_types(rule, model_types)) continue;
     const std::vector<modelmap::Pattern> patterns =
         direction == Direction::kForward ? rule.from : std::vector{rule.to};
     const bool is_used = std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
@@ -84,20 +86,22 @@ Candidate try_map(const std::string& name, const ModelMap& map, Direction direct
   const bool forward = direction == Direction::kForward;
   Candidate candidate{.map = name,
                       .types = map.types,
+                      .keeps_rest = map.rest.has_value(),
                       .reads = forward ? map.from_side : map.to_side,
                       .shows = target_side(map, direction)};
   const NameGlobs& drops = forward ? map.drop_from : map.drop_to;
   modelmap::MapOptions options;
   options.config = config;
   const std::vector<bool> taken = taken_names(map, direction, tensors, options);
+  const std::vector<bool> kept = kept_names(map, direction, tensors, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (taken[i]) {
       ++candidate.taken;
-    } else if (candidate.left.empty() && !matches_any(drops, tensors[i].name)) {
+    } else if (!kept[i] && candidate.left.empty() && !matches_any(drops, tensors[i].name)) {
       candidate.left = tensors[i].name;
     }
   }
-  if (candidate.left.empty()) count_rules(map, direction, tensors, candidate);
+  if (candidate.left.empty()) count_rules(map, direction, tensors, config.model_types(), candidate);
   return candidate;
 }
 
@@ -167,11 +171,7 @@ void read_known(const std::filesystem::path& config, const std::filesystem::path
   const auto json = JsonDocument::parse(text);
   if (!json || !json->value().is_object()) return;
   out.config = modelmap::ModelConfig::parse(text, config.filename().string());
-  const JsonValue top = json->value();
-  for (const auto& level : {std::optional(top), top.find("text_config")}) {
-    const auto type = level && level->is_object() ? level->find("model_type") : std::nullopt;
-    if (type && type->text()) out.model_types.emplace_back(*type->text());
-  }
+  out.model_types = out.config.model_types();
 }
 
 /// See KnownSource.
@@ -202,7 +202,7 @@ std::vector<SourceTensor> tensors_of(const std::vector<std::string>& names) {
 
 /// A map between two forms of one framework leads to none that serves or trains by itself.
 bool is_between(const ModelMap& map) {
-  return map.from_side != kHub && map.to_side != kHub;
+  return map.from_side != kHuggingFaceSide && map.to_side != kHuggingFaceSide;
 }
 
 std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors,
@@ -238,7 +238,7 @@ void prefer(std::vector<Candidate>& candidates, const Fits& fits) {
 
 /// Packed experts are how transformers holds a model in memory: nobody wants them unless asked.
 bool packs_experts(const Candidate& candidate) {
-  return candidate.reads == kHub && candidate.shows.starts_with(kHub);
+  return candidate.reads == kHuggingFaceSide && candidate.shows.starts_with(kHuggingFaceSide);
 }
 
 /// Those that take all names, for models of the type, from the program.
@@ -254,6 +254,11 @@ std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const Kn
     std::erase_if(complete,
                   [&](const Candidate& one) { return !is_for(one.types, known.model_types); });
   }
+  // It takes any names: only the type tells that they are meant.
+  std::erase_if(complete, [&](const Candidate& one) {
+    return one.keeps_rest && (one.idle_rules > 0 || known.model_types.empty() ||
+                              !has_any(one.types, {known.model_types.front()}));
+  });
   if (!known.program.empty()) {
     prefer(complete, [&](const Candidate& one) { return one.reads.starts_with(known.program); });
   }
@@ -322,7 +327,7 @@ Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<Sou
       const auto made = names_made(map, direction, tensors);
       for (const FittingMap& next :
            best_of(complete_ones(candidates_for(made, known.config), known))) {
-        if (next.shows != kHub || (least && next.idle_rules >= *least)) continue;
+        if (next.shows != kHuggingFaceSide || (least && next.idle_rules >= *least)) continue;
         chains.push_back({installed.name, next.map});
       }
     }
@@ -352,12 +357,13 @@ void require_sides(std::vector<Candidate>& complete, const std::vector<std::stri
   const std::vector<Candidate> all = complete;
   const auto is_asked_for = [&](const Candidate& one) {
     return std::any_of(sides.begin(), sides.end(), [&](const std::string& side) {
-      return side == kHub ? one.shows == kHub : one.shows.starts_with(side);
+      return side == kHuggingFaceSide ? one.shows == kHuggingFaceSide : one.shows.starts_with(side);
     });
   };
   prefer(complete, is_asked_for);
-  std::erase_if(complete,
-                [&](const Candidate& one) { return !is_asked_for(one) && one.shows != kHub; });
+  std::erase_if(complete, [&](const Candidate& one) {
+    return !is_asked_for(one) && one.shows != kHuggingFaceSide;
+  });
   if (!complete.empty() || all.empty()) return;
   std::string list;
   for (const Candidate& one : all) {
@@ -400,7 +406,9 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
 }  // namespace
 
 bool serves(const ModelMap& map, const std::vector<std::string>& model_types) {
-  return is_for(map.types, model_types);
+  if (!map.rest) return is_for(map.types, model_types);
+  // What stands around a language model may have other names, too.
+  return !model_types.empty() && has_any(map.types, {model_types.front()});
 }
 
 std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
@@ -426,7 +434,7 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
   }
   if (!words.empty()) return words;
   for (const FittingMap& map : fitting) {
-    if (map.shows != kHub) return {};
+    if (map.shows != kHuggingFaceSide) return {};
     words += (words.empty() ? "--map " : " or --map ") + map.map;
   }
   return words;

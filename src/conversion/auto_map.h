@@ -49,7 +49,8 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
 ///         tensors; errors of CheckpointSet::open().
 void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sides);
 
-/// Whether a map is for one of these model types, or states none.
+/// Whether a map is for one of these model types, or states none. One with [rest] has to be for
+/// the first: of the whole model.
 bool serves(const modelmap::ModelMap& map, const std::vector<std::string>& model_types);
 
 /// "--map a or --map b", or "--map a --map b" for two maps one after the other: the installed maps

@@ -180,6 +180,7 @@ std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
 std::map<std::string, modelmap::MapPlace> places_of(modelmap::Mapping mapping) {
   std::map<std::string, modelmap::MapPlace> places;
   for (modelmap::TargetTensor& target : mapping.targets) {
+    if (target.is_kept) continue;  // it lies as it was saved
     places.emplace(std::move(target.name), std::move(target.place));
   }
   return places;
@@ -287,6 +288,7 @@ class Opening {
     tables_.model = shown_model(maps_, shown, *tables_.checkpoint, opening_.tree());
     tables_.model.state_prefixes = opening_.state_prefixes();
     notes_of_maps_ = shown.notes;
+    append(tables_.warnings, shown.warnings);
     if (!maps_.empty() && selects_by_name(options_)) {
       UnmatchedOptions of_shown;
       add_unmatched_filters(options_, names_through_map(shown, names_, opening_.state_prefixes()),

@@ -88,9 +88,29 @@ std::vector<std::int64_t> stages_of(const FamilyStage& stage, std::int64_t stage
   return {some.begin(), some.end()};
 }
 
+/// Of a tensor whose stage no map states.
+Known<FamilyStage> planned_stage(const PlaceSource& source, const FamilyTensor& tensor,
+                                 const std::vector<FamilyTensor>& all, Known<FamilyStage> stated) {
+  if (source.plan == nullptr || stated.origin() != kNoStageStated) return stated;
+  if (!source.plan->cut_of(tensor.stated_name(), tensor.shape).is_known) return stated;
+  const auto place = source.plan->place_of(tensor.stated_name());
+  if (!place) return stated;
+  FamilyStage stage{place->first, place->last, false, place->layer, place->stack, source.layers};
+  const bool has_head = std::any_of(all.begin(), all.end(), [&](const FamilyTensor& other) {
+    return source.plan->is_head(other.name);
+  });
+  if (stage.first && !has_head) {
+    if (!source.is_tied) {
+      return Known<FamilyStage>::unknown("no config.json tells whether the head is tied to it");
+    }
+    stage.last = *source.is_tied;
+  }
+  return Known<FamilyStage>::stated(std::move(stage), source.plan->origin());
+}
+
 }  // namespace
 
-PlacedTensors place_tensors(const FamilyStages& family, const std::vector<FamilyTensor>& tensors,
+PlacedTensors place_tensors(const PlaceSource& source, const std::vector<FamilyTensor>& tensors,
                             std::int64_t stages, const StageLayers& wanted,
                             const std::vector<std::string>& prefixes, UnknownPlaces unknown) {
   std::set<std::string_view> names;
@@ -100,7 +120,8 @@ PlacedTensors place_tensors(const FamilyStages& family, const std::vector<Family
   Layers layers(prefixes);
   std::vector<std::optional<FamilyStage>> found;
   for (const FamilyTensor& tensor : tensors) {
-    const Known<FamilyStage> stage = family.find(tensor.stated_name(), tensor.made_by, has);
+    Known<FamilyStage> stage = source.maps.find(tensor.stated_name(), tensor.made_by, has);
+    if (!stage) stage = planned_stage(source, tensor, tensors, std::move(stage));
     found.push_back(stage ? std::optional(*stage) : std::nullopt);
     if (!stage && tensor.is_shown) {
       placed.unknown[stage.origin()].push_back(tensor.name);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,20 @@ enum class UnknownPlaces : std::uint8_t {
   kLeftOpen,
 };
 
+/// What tells the stages of a model's tensors.
+struct PlaceSource {
+  const FamilyStages& maps;
+  /// Of what no map tells the stage, this does; nullptr: nothing.
+  const TensorPlan* plan = nullptr;
+  std::optional<bool> is_tied{};         ///< the head to the embedding
+  std::optional<std::int64_t> layers{};  ///< of the model
+};
+
 /// @param wanted how many layers each stage has; empty: all have as many.
 /// @param prefixes of more states than MindSpore's own.
 /// @throws Error kUsage for numbers that do not go with the layers of the model; kBadInput if it
 ///         cannot be told how many these are.
-PlacedTensors place_tensors(const FamilyStages& family, const std::vector<FamilyTensor>& tensors,
+PlacedTensors place_tensors(const PlaceSource& source, const std::vector<FamilyTensor>& tensors,
                             std::int64_t stages, const StageLayers& wanted,
                             const std::vector<std::string>& prefixes,
                             UnknownPlaces unknown = UnknownPlaces::kRefused);

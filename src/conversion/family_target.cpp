@@ -12,7 +12,9 @@
 #include "reshardfs/error.h"
 
 #include "base/text/name_groups.h"
+#include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "conversion/auto_map.h"
 #include "conversion/family_places.h"
 #include "conversion/installed_maps.h"
 #include "strategy/derive/sized_strategy.h"
@@ -30,6 +32,13 @@ std::vector<modelmap::ModelMap> families_of(const ModelMaps& maps) {
   return families;
 }
 
+/// What tensors are called if no map shows them, or only maps between forms of Hugging Face do.
+bool shows_hub(const ModelMaps& maps) {
+  if (maps.empty()) return true;
+  const modelmap::ModelMap& last = maps.at(maps.size() - 1);
+  return last.from_side.starts_with(kHuggingFaceSide) && last.to_side.starts_with(kHuggingFaceSide);
+}
+
 bool has_units(const FamilyCut& cut) {
   return !cut.unit.empty() && cut.unit != kVocabulary;
 }
@@ -42,6 +51,14 @@ std::string divisors_of(std::int64_t number) {
     if (number % divisor == 0) found.push_back(divisor);
   }
   return fmt::format("{}", fmt::join(found, ", "));
+}
+
+/// The weight that a state of an optimizer belongs to.
+std::string without_state(const std::string& name, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes) {
+    if (!prefix.empty() && name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return weight_name_of(name);
 }
 
 std::string words_for(const std::string& unit) {
@@ -77,7 +94,8 @@ std::string grouped_words(const UnknownCuts& unknown, const std::vector<FamilyTe
 std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
   std::vector<FamilyTensor> tensors;
   for (const modelmap::TargetTensor& target : mapping.targets) {
-    tensors.push_back({target.name, target.name, target.shape(), &target.place});
+    tensors.push_back(
+        {target.name, target.name, target.shape(), target.is_kept ? nullptr : &target.place});
   }
   return tensors;
 }
@@ -91,7 +109,17 @@ FamilyTarget::FamilyTarget(DerivedSizes sizes, StageLayers stage_layers, const M
       why_(std::move(why)),
       maps_(families_of(maps)),
       cuts_(maps_, maps.config_of_model()),
-      stages_(maps_, maps.config_of_model()) {}
+      stages_(maps_, maps.config_of_model()) {
+  if (!shows_hub(maps)) return;
+  const modelmap::ModelConfig config = maps.config_of_model();
+  const std::vector<std::string> types = config.model_types();
+  plan_ = read_installed_plan(types);
+  is_mapped_ = std::any_of(maps_.begin(), maps_.end(), [&](const modelmap::ModelMap& map) {
+    return !map.rest && !map.types.empty() && serves(map, types);
+  });
+  layers_ = config.find("num_hidden_layers");
+  if (const auto tied = config.find("tie_word_embeddings")) is_tied_ = *tied != 0;
+}
 
 SizedParameter FamilyTarget::sized(const FamilyTensor& tensor, const FamilyCut& cut,
                                    const ParallelSizes& sizes) const {
@@ -122,9 +150,10 @@ Strategy FamilyTarget::strategy_of_one_stage(const std::vector<FamilyTensor>& te
 
 Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
                                 const ParallelSizes& sizes, const std::string& sizes_text) const {
+  const TensorPlan* const plan = plan_of_cuts(tensors, sizes);
   PlacedTensors placed;
   if (sizes.stages > 1) {
-    placed = place_tensors(stages_, tensors, sizes.stages, stage_layers_, prefixes_);
+    placed = place_tensors(place_source(tensors), tensors, sizes.stages, stage_layers_, prefixes_);
   }
   std::vector<SizedParameter> parameters;
   UnknownCuts unknown;
@@ -132,14 +161,9 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const FamilyTensor& tensor = tensors[i];
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cut_of(tensor, sizes);
+    const Known<FamilyCut> cut = cut_of(tensor, sizes, plan);
     if (!cut) {
       unknown[cut.origin()].push_back(tensor.name);
-      continue;
-    }
-    // "Whole" is said of a tensor of another shape: of one head, for example, and not of all.
-    if (!(*cut).dimension && (*cut).whole && *(*cut).whole != tensor.shape) {
-      unknown["its shape is not the one that a map states for it"].push_back(tensor.name);
       continue;
     }
     has_experts = has_experts || (*cut).by_experts;
@@ -175,9 +199,10 @@ void FamilyTarget::refuse(const std::string& sizes, const std::string& what,
 RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
                                std::vector<std::string> header) const {
   const ParallelSizes sizes = ParallelSizes::of(sizes_);
+  const TensorPlan* const plan = plan_of_cuts(tensors, sizes);
   PlacedTensors placed;
   if (sizes.stages > 1) {
-    placed = place_tensors(stages_, tensors, sizes.stages, stage_layers_, prefixes_,
+    placed = place_tensors(place_source(tensors), tensors, sizes.stages, stage_layers_, prefixes_,
                            UnknownPlaces::kLeftOpen);
   }
   std::vector<DraftedParameter> parameters;
@@ -185,7 +210,7 @@ RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const FamilyTensor& tensor = tensors[i];
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cut_of(tensor, sizes);
+    const Known<FamilyCut> cut = cut_of(tensor, sizes, plan);
     DraftedParameter drafted{{tensor.target, tensor.shape.size(), {}, {}}, tensor.shape, {}, {}};
     if (cut) drafted.parameter = sized(tensor, *cut, sizes);
     if (!cut) drafted.unknown_cut = cut.origin();
@@ -204,17 +229,70 @@ RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
   return draft_rules(sizes, parameters, header);
 }
 
-Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor,
-                                      const ParallelSizes& sizes) const {
-  if (!sizes.cuts()) return Known<FamilyCut>::derived({}, "nothing is cut");
-  if (tensor.scaled) return cut_of_scales(tensor, sizes);
-  return cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+bool FamilyTarget::is_planned(const std::vector<FamilyTensor>& tensors) const {
+  return plan_ && std::any_of(tensors.begin(), tensors.end(), [&](const FamilyTensor& tensor) {
+           return plan_->is_embedding(without_state(tensor.stated_name(), prefixes_));
+         });
 }
 
-Known<FamilyCut> FamilyTarget::cut_of_scales(const FamilyTensor& tensor,
+const TensorPlan* FamilyTarget::plan_of_cuts(const std::vector<FamilyTensor>& tensors,
                                              const ParallelSizes& sizes) const {
+  if (!is_planned(tensors)) return nullptr;
+  const auto is_known = [&](const FamilyTensor& tensor) {
+    const std::string name = without_state(tensor.stated_name(), prefixes_);
+    if (is_training_state(name, prefixes_)) return true;
+    return plan_->place_of(name) && cut_of(tensor, sizes, nullptr);
+  };
+  return is_mapped_ && std::all_of(tensors.begin(), tensors.end(), is_known) ? nullptr : &*plan_;
+}
+
+PlaceSource FamilyTarget::place_source(const std::vector<FamilyTensor>& tensors) const {
+  return {stages_, is_planned(tensors) ? &*plan_ : nullptr, is_tied_, layers_};
+}
+
+Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                                      const TensorPlan* plan) const {
+  if (!sizes.cuts()) return Known<FamilyCut>::derived({}, "nothing is cut");
+  if (tensor.scaled) return cut_of_scales(tensor, sizes, plan);
+  return cut_of_weight(tensor.name, tensor.shape, tensor.made_by, plan);
+}
+
+Known<FamilyCut> FamilyTarget::cut_of_weight(const std::string& name, const Shape& shape,
+                                             const modelmap::MapPlace* made_by,
+                                             const TensorPlan* plan) const {
+  using Cut = Known<FamilyCut>;
+  Cut stated = cuts_.find(name, shape, made_by);
+  // "Whole" is said of a tensor of another shape: of one head, for example, and not of all.
+  if (stated && !(*stated).dimension && (*stated).whole && *(*stated).whole != shape) {
+    stated = Cut::unknown("its shape is not the one that a map states for it");
+  }
+  if (plan == nullptr) return stated;
+  const std::string bare = without_state(name, prefixes_);
+  const TensorPlan::Cut planned = plan->cut_of(bare, shape);
+  if (!planned.is_known) {
+    return stated ? stated : Cut::unknown("no model map states where it is cut");
+  }
+  if (planned.is_packed) {
+    return Cut::unknown(
+        "several matrices stand in it one after another, each of which ranks cut by itself");
+  }
+  FamilyCut cut;
+  cut.dimension = planned.dimension;
+  if (!planned.is_named && plan->place_of(bare)) {
+    if (stated && (*stated).by_experts) return stated;
+    if (!stated && cuts_.is_arranged(name)) return stated;
+  }
+  if (stated && cut.dimension && (*stated).dimension == cut.dimension) {
+    cut.unit = (*stated).unit;
+    cut.units = (*stated).units;
+  }
+  return Cut::stated(std::move(cut), plan->origin());
+}
+
+Known<FamilyCut> FamilyTarget::cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                                             const TensorPlan* plan) const {
   const ScaledWeight& weight = *tensor.scaled;
-  const Known<FamilyCut> stated = cuts_.find(weight.name, weight.shape, tensor.made_by);
+  const Known<FamilyCut> stated = cut_of_weight(weight.name, weight.shape, tensor.made_by, plan);
   if (!stated) return stated;
   FamilyCut cut = *stated;
   cut.whole = std::nullopt;  // that of the weight
@@ -246,10 +324,11 @@ std::int64_t FamilyTarget::tensor_parts() const {
 
 std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>& tensors) const {
   if (tensor_parts() == 1) return {};
+  const TensorPlan* const plan = plan_of_cuts(tensors, ParallelSizes::of(sizes_));
   std::set<std::string> unknown;
   for (const FamilyTensor& tensor : tensors) {
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+    const Known<FamilyCut> cut = cut_of_weight(tensor.name, tensor.shape, tensor.made_by, plan);
     if (cut && (*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
   }
   if (unknown.empty()) return {};

@@ -15,11 +15,14 @@
 #include "modelmap/family_cuts.h"
 #include "modelmap/family_stages.h"
 #include "modelmap/mapping.h"
+#include "modelmap/tensor_plan.h"
 #include "strategy/derive/layer_stages.h"
 #include "strategy/derive/sized_strategy.h"
 #include "strategy/rules/rules_draft.h"
 
 namespace reshardfs {
+
+struct PlaceSource;
 
 /// The weight that a tensor has the scales of, one for each block: they are cut as the weight is.
 struct ScaledWeight {
@@ -88,8 +91,21 @@ class FamilyTarget {
   [[noreturn]] void refuse(const std::string& sizes, const std::string& what,
                            const UnknownCuts& unknown,
                            const std::vector<FamilyTensor>& tensors) const;
-  Known<FamilyCut> cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes) const;
-  Known<FamilyCut> cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes) const;
+  /// Whether the names are those that the plan is of.
+  bool is_planned(const std::vector<FamilyTensor>& tensors) const;
+  /// The framework's plan, if it is what counts for these tensors: no map is for the model's type,
+  /// maps do not know all of them, or some are outside the language model. nullptr: what maps state
+  /// counts.
+  const TensorPlan* plan_of_cuts(const std::vector<FamilyTensor>& tensors,
+                                 const ParallelSizes& sizes) const;
+  PlaceSource place_source(const std::vector<FamilyTensor>& tensors) const;
+  /// @param plan that counts; nullptr: what maps state.
+  Known<FamilyCut> cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                          const TensorPlan* plan) const;
+  Known<FamilyCut> cut_of_weight(const std::string& name, const Shape& shape,
+                                 const modelmap::MapPlace* made_by, const TensorPlan* plan) const;
+  Known<FamilyCut> cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                                 const TensorPlan* plan) const;
   SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
                        const ParallelSizes& sizes) const;
 
@@ -100,6 +116,10 @@ class FamilyTarget {
   std::string command_;
   std::string why_;
   std::vector<modelmap::ModelMap> maps_;
+  std::optional<TensorPlan> plan_;  ///< of the model's type, for names of Hugging Face
+  bool is_mapped_ = false;          ///< maps to other frameworks are for the model's type
+  std::optional<bool> is_tied_;     ///< the head to the embedding, as config.json says
+  std::optional<std::int64_t> layers_;
   FamilyCuts cuts_;
   FamilyStages stages_;
 };

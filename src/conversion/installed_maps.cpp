@@ -82,6 +82,13 @@ std::vector<modelmap::ModelMap> read_installed_maps() {
   return maps;
 }
 
+std::optional<TensorPlan> read_installed_plan(const std::vector<std::string>& types) {
+  const std::filesystem::path file = installed_maps_directory() / "parts" / "transformers-tp.toml";
+  std::error_code failed;
+  if (types.empty() || !std::filesystem::exists(file, failed)) return std::nullopt;
+  return read_tensor_plan(file.string(), read_small_file(file, modelmap::kMaxMapBytes), types);
+}
+
 bool is_map_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(kSuffix);
 }

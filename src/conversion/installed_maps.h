@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/engine.h"
 #include "modelmap/model_map.h"
+#include "modelmap/tensor_plan.h"
 
 namespace reshardfs {
 
@@ -17,6 +19,9 @@ std::filesystem::path installed_maps_directory();
 /// Sets the program whose directory counts, for a library in a program that is not reshardfs. Call
 /// this before any other function here.
 RESHARDFS_ENGINE void set_program(const std::filesystem::path& path);
+
+/// What maps call the side of Hugging Face's files.
+inline constexpr const char* kHuggingFaceSide = "Hugging Face";
 
 struct InstalledMap {
   std::string name{};
@@ -35,6 +40,11 @@ modelmap::ModelMap read_map(const InstalledMap& map);
 /// Reads all installed maps.
 /// @throws Error kIo or kBadInput with the file.
 std::vector<modelmap::ModelMap> read_installed_maps();
+
+/// The plan of transformers for the first of these types that has one; nothing: none has, or the
+/// table is not installed.
+/// @throws Error kIo or kBadInput with the file.
+std::optional<TensorPlan> read_installed_plan(const std::vector<std::string>& types);
 
 /// Whether `name` is the path of a file rather than the name of an installed map: it has a '/' or
 /// ends in .toml.

@@ -30,6 +30,8 @@ using modelmap::Direction;
 using modelmap::ModelMap;
 
 constexpr const char* kConfigName = "config.json";
+/// States the type of the model, whatever config.json says.
+constexpr std::string_view kTypeVariable = "model_type=";
 
 const char* direction_words(Direction direction) {
   return direction == Direction::kForward ? "forward" : "inverse";
@@ -141,6 +143,43 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
   read_training(options.training_config, source, listed);
 }
 
+/// Where several maps lead to the same names, the type of the model tells which of them is right.
+std::string ModelMaps::check_type(std::size_t number) const {
+  const ModelMap& map = maps_[number];
+  const std::vector<std::string> types = config_.model_types();
+  const bool counts =
+      map.rest || (!types.empty() && is_inside(map.file, installed_maps_directory()));
+  if (map.types.empty() || !counts || serves(map, types)) return {};
+  const std::string name = printable(std::filesystem::path(map.file).stem().string());
+  if (types.empty()) {
+    throw Error(ErrorKind::kUsage, "--map " + name +
+                                       " needs the model's type, which tells what else has other " +
+                                       "names, and there is no config.json that states it")
+        .hint("give --model-config, or --map-var model_type=NAME");
+  }
+  std::vector<std::string> others;
+  for (const InstalledMap& installed : installed_maps()) {
+    const ModelMap other = read_map(installed);
+    const bool is_alike = other.from_side == map.from_side && other.to_side == map.to_side;
+    if (is_alike && !other.types.empty() && serves(other, types)) {
+      others.push_back("--map " + installed.name);
+    }
+  }
+  const std::string words = "--map " + name + " is not for model_type " + name_list(types);
+  if (others.empty() && !map.rest) {
+    return words +
+           ": use 'reshardfs diff' to compare the result with the model, for nothing tells " +
+           "whether its names and fusions are those";
+  }
+  const std::string insist =
+      "to use it nevertheless, state a type that it is for: --map-var model_type=" +
+      map.types.front();
+  throw Error(ErrorKind::kUsage, words)
+      .hint(others.empty()
+                ? insist
+                : fmt::format("for this one, give {}; {}", fmt::join(others, " or "), insist));
+}
+
 std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) const {
   return read_small_file(file, max_bytes,
                          recording(linkless_tree_of(linkless_root_, file), inputs_));
@@ -198,7 +237,7 @@ void ModelMaps::read_params() {
 }
 
 modelmap::ModelConfig ModelMaps::config_of_model() const {
-  if (config_.is_read()) return config_;
+  if (config_.is_read() || !model_type_.empty()) return config_;
   const std::filesystem::path file = config_file_.empty() ? params_file() : config_file_;
   if (file.empty()) return config_;
   try {
@@ -279,6 +318,11 @@ void ModelMaps::read_variables(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (asks_for_release && text.starts_with(release)) {
       release_ = modelmap::parse_release(text);
+      continue;
+    }
+    if (text.starts_with(kTypeVariable)) {
+      model_type_ = text.substr(kTypeVariable.size());
+      config_.state_model_type(model_type_);
       continue;
     }
     if (text.starts_with(pattern)) {
@@ -403,6 +447,9 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
       add_suggestion(error, i, tensors, result.table->checkpoint());
       throw;
     }
+    if (std::string warning = check_type(i); !warning.empty()) {
+      result.warnings.push_back(std::move(warning));
+    }
     require_identities(result.mappings.back(), *result.table);
     result.sources.push_back(result.table);
     const modelmap::Mapping& mapping = result.mappings.back();
@@ -479,8 +526,12 @@ std::string ModelMaps::suggestion(std::size_t number,
                                   const std::vector<modelmap::SourceTensor>& tensors) const {
   modelmap::MapOptions options;
   options.config = config_;
-  const auto taken = [&](const ModelMap& map, Direction direction) {
-    return count_taken(map, direction, tensors, options);
+  const auto taken = [&](const ModelMap& map, Direction direction) -> std::size_t {
+    const std::size_t count = count_taken(map, direction, tensors, options);
+    if (!map.rest || count == 0) return count;
+    if (!serves(map, config_.model_types())) return 0;
+    const std::vector<bool> kept = kept_names(map, direction, tensors, options);
+    return count + static_cast<std::size_t>(std::count(kept.begin(), kept.end(), true));
   };
   const ModelMap& own = maps_[number];
   const std::size_t forward = taken(own, Direction::kForward);

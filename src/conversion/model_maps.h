@@ -90,6 +90,7 @@ class ModelMaps {
     std::vector<modelmap::Mapping> mappings;                  ///< of each map
     std::vector<std::shared_ptr<const SourceTable>> sources;  ///< the input of each map
     std::vector<std::string> notes;                           ///< choices made, one line each
+    std::vector<std::string> warnings{};
   };
 
   /// How one of the maps makes a tensor.
@@ -124,6 +125,9 @@ class ModelMaps {
                      const std::filesystem::path& source, const SourceTreePtr& listed);
   void find_training(const std::filesystem::path& source, const std::set<std::string>& keys,
                      const SourceTreePtr& listed);
+  /// What is to be said of a map that does not list the type of the model; empty: nothing.
+  /// @throws Error kUsage if others list it, or if the map changes names by types alone.
+  std::string check_type(std::size_t number) const;
   void read_variables(const std::vector<std::string>& texts);
   /// @throws Error kUsage if no map has the variable.
   void require_used(const std::string& name) const;
@@ -154,6 +158,7 @@ class ModelMaps {
   std::filesystem::path source_;
   bool has_model_directory_ = false;
   std::vector<std::string> notes_;
+  std::string model_type_;  ///< as --map-var states it
 };
 
 }  // namespace reshardfs

@@ -114,4 +114,12 @@ Cut FamilyCuts::find(const std::string& name, const Shape& shape,
   return cut;
 }
 
+bool FamilyCuts::is_arranged(const std::string& name) const {
+  const std::vector<FamilyName> all = families_.find(name);
+  return std::any_of(all.begin(), all.end(), [&](const FamilyName& found) {
+    const bool is_of_framework = !families_.map_of(found.family).rest;
+    return is_of_framework && found.tensors->order != RowOrder::kPlain;
+  });
+}
+
 }  // namespace reshardfs

@@ -58,6 +58,10 @@ class FamilyCuts {
   Known<FamilyCut> find(const std::string& name, const Shape& shape,
                         const modelmap::MapPlace* made_by) const;
 
+  /// Whether a map to another framework says that the tensor, as it was saved, has rows in an order
+  /// of its own.
+  bool is_arranged(const std::string& name) const;
+
  private:
   Known<FamilyCut> stated_by(const std::vector<FamilyName>& stated) const;
 

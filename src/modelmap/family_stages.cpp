@@ -238,7 +238,7 @@ Known<FamilyStage> FamilyStages::find(const std::string& name, const MapPlace* m
     agreed->layers = layers;
     stating.push_back(found);
   }
-  if (!agreed) return Stage::unknown("no model map states its stage");
+  if (!agreed) return Stage::unknown(kNoStageStated);
   if (agreed->layer) return Stage::stated(*std::move(agreed), {});
   return with_tied(*std::move(agreed), stating, name, has_tensor);
 }

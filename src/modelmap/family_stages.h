@@ -28,6 +28,9 @@ struct FamilyStage {
   std::optional<std::int64_t> layers{};
 };
 
+/// The reason of an unknown stage that no map contradicts.
+inline constexpr const char* kNoStageStated = "no model map states its stage";
+
 /// Answers with what all maps that have a name agree on, as FamilyCuts does.
 class FamilyStages {
  public:

@@ -29,7 +29,8 @@ class MapReader {
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
               {"extends", "without", "types", "sides", "vars", "settings", "releases", "counts",
-               "parts", "require", "block", "map", "alias", "drop", "identity", "states"}) {
+               "parts", "require", "rest", "block", "names", "map", "alias", "drop", "identity",
+               "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -57,8 +58,12 @@ class MapReader {
     read_globs("drop", out_.drop);
     read_globs("identity", out_.identity);
     read_states();
+    read_rest();
     for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
+    for_each_table(file_, "names", [&](const toml::table& table) { read_names(table); });
     for_each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
+    std::stable_sort(out_.rules.begin(), out_.rules.end(),
+                     [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
     for_each_table(file_, "alias", [&](const toml::table& table) { read_alias(table); });
     return std::move(out_);
   }
@@ -137,9 +142,32 @@ class MapReader {
     }
   }
 
+  /// [rest]: what no rule takes.
+  void read_rest() {
+    const toml::node* node = file_.find("rest");
+    if (node == nullptr) return;
+    const TomlTable table(table_at("rest", *node), "[rest]", {"keep", "except"});
+    if (!read_flag(table, "keep", false)) {
+      fail_at_line(table.line(), "[rest] without 'keep = true' says nothing");
+    }
+    out_.rest = place_of(table);
+    if (const toml::node* globs = table.find("except")) {
+      out_.rest_except = NameGlobs();
+      for (const std::string& glob : read_map_texts("except", *globs)) {
+        out_.rest_except.push_back(glob);
+      }
+    }
+  }
+
+  static std::vector<std::string> read_types(const TomlTable& table) {
+    const toml::node* node = table.find("types");
+    return node == nullptr ? std::vector<std::string>() : read_map_texts("types", *node);
+  }
+
   void read_block(const toml::table& source) {
-    const TomlTable table(source, "[[block]]",
-                          {"name", "from", "to", "stack", "when", "range", "optional", "stage"});
+    const TomlTable table(
+        source, "[[block]]",
+        {"name", "from", "to", "stack", "when", "types", "range", "optional", "stage"});
     BlockText block;
     block.place = place_of(table);
     if (table.find("name") != nullptr) {
@@ -154,15 +182,36 @@ class MapReader {
     block.to = read_map_text_at(table, "to");
     block.when = read_when(table);
     block.range = read_range(table);
+    block.types = read_types(table);
     block.optional = read_flag(table, "optional", false);
     block.stage = read_stages(table);
     out_.blocks.push_back(std::move(block));
   }
 
+  /// [[names]]: rules that rename and that no tensor need have.
+  void read_names(const toml::table& source) {
+    const TomlTable table(source, "[[names]]", {"types", "pairs"});
+    const std::vector<std::string> types = read_types(table);
+    for (const toml::node& node : list_at("pairs", table.at("pairs"), "a list of [to, from]")) {
+      const std::vector<std::string> pair = read_map_texts("pairs", node);
+      if (pair.size() != 2)
+        fail_at_line(line_of(node), "'pairs' has a list that is not [to, from]");
+      RuleText rule;
+      rule.place = {out_.place.file, line_of(node)};
+      rule.to = pair[0];
+      rule.from = {pair[1]};
+      rule.body = plain_rule_body();
+      rule.types = types;
+      rule.optional = true;
+      out_.rules.push_back(std::move(rule));
+    }
+  }
+
   void read_rule(const toml::table& source) {
-    const TomlTable table(source, "[[map]]",
-                          {"to", "from", "shape", "each", "ops", "to_shape", "range", "when",
-                           "require", "optional", "part", "rest", "whole", "to_whole", "stage"});
+    const TomlTable table(
+        source, "[[map]]",
+        {"to", "from", "shape", "each", "ops", "to_shape", "range", "when", "types", "require",
+         "optional", "part", "rest", "whole", "to_whole", "stage"});
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -175,6 +224,7 @@ class MapReader {
     rule.when = read_when(table);
     rule.require = read_requirements(table);
     rule.range = read_range(table);
+    rule.types = read_types(table);
     read_optional(table, rule);
     read_wholes(table, rule);
     rule.stage = read_stages(table);
@@ -206,6 +256,12 @@ class MapReader {
 };
 
 }  // namespace
+
+std::shared_ptr<const RuleBody> plain_rule_body() {
+  RuleBody body;
+  body.each.resize(1);
+  return std::make_shared<const RuleBody>(std::move(body));
+}
 
 Expression read_expression(std::string_view key, const toml::node& node, ExpressionKind kind) {
   if (const auto number = node.value_exact<std::int64_t>()) {

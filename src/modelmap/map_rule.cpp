@@ -263,11 +263,13 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
   rule.place = text.place;
   rule.body = text.body;
   rule.when = text.when;
+  if (!text.types.empty()) rule.types.push_back(text.types);
   rule.optional = text.optional;
   Range range = text.range;
   if (block != nullptr) {
     rule.when.insert(rule.when.begin(), block->when.begin(), block->when.end());
     rule.optional = rule.optional || block->optional;
+    if (!block->types.empty()) rule.types.push_back(block->types);
     range.insert(block->range.begin(), block->range.end());
     if (!block->stack.empty()) rule.body = BlockStack(text, *block, range).body();
   }

@@ -23,6 +23,7 @@ struct BlockText {
   std::string to{};
   Conditions when{};
   Range range{};
+  std::vector<std::string> types{};
   bool optional = false;
   StageStatements stage{};
 };
@@ -35,6 +36,7 @@ struct RuleText {
   Conditions when{};
   Requirements require{};
   Range range{};
+  std::vector<std::string> types{};
   bool optional = false;
   std::vector<std::string> optional_words{};
   std::string part{};
@@ -69,10 +71,15 @@ struct MapText {
   std::map<std::string, NameGlobs> identity{};
   Requirements require{};  ///< of all rules
   Family family{};
+  std::optional<MapPlace> rest{};  ///< where [rest] stands that keeps names
+  NameGlobs rest_except{};
   std::vector<BlockText> blocks{};
   std::vector<RuleText> rules{};
   std::vector<AliasText> aliases{};
 };
+
+/// Of a rule that makes its only source under another name.
+std::shared_ptr<const RuleBody> plain_rule_body();
 
 /// @throws Error kBadInput with file and line.
 MapText read_map_text(const std::string& file, const std::string& text);

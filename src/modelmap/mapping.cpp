@@ -86,6 +86,7 @@ void MappingWork::prepare_conditions(std::size_t number) {
   const MapRule& rule = map_.rules[number];
   RuleWork& work = rules_[number];
   const Scope scope(variables_);
+  work.is_active = is_for_types(rule, variables_.config.model_types());
   for (const auto& condition : rule.when) {
     if (mentions(variables_.with_dependencies(condition->names()), rule)) {
       work.has_capture_condition = true;
@@ -147,13 +148,15 @@ void MappingWork::index_patterns() {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     const RuleWork& work = rules_[i];
     if (!work.is_active || work.is_broken) continue;
+    if (i == map_.rest) continue;
     const MapRule& rule = map_.rules[i];
-    if (direction_ == Direction::kInverse) {
-      index_.add({&rule.to, work.to_numberings, i, 0});
-      continue;
+    const bool is_inverse = direction_ == Direction::kInverse;
+    if (is_inverse || map_.rest) {
+      (is_inverse ? index_ : other_side_).add({&rule.to, work.to_numberings, i, 0});
     }
+    if (is_inverse && !map_.rest) continue;
     for (std::size_t k = 0; k < rule.from.size(); ++k) {
-      index_.add({&rule.from[k], work.from_numberings[k], i, k});
+      (is_inverse ? other_side_ : index_).add({&rule.from[k], work.from_numberings[k], i, k});
     }
   }
 }
@@ -177,16 +180,35 @@ void MappingWork::match_tensor(std::uint32_t number) {
   if (is_state && take_matches(number, bare, set_of_prefix(prefix))) return;
   if (fates_[number] == Fate::kSkipped) return;
   const bool is_identity = !is_left_out && is_to_be_identity(name);
-  if (!is_left_out && !is_identity && !is_dropped(name, bare)) return;
+  if (!is_left_out && !is_identity && !is_dropped(name, bare)) {
+    keep(number, bare, prefix.empty() ? 0 : set_of_prefix(prefix));
+    return;
+  }
   if (is_identity) out_.identities.push_back(number);
   fates_[number] = Fate::kDropped;
   out_.dropped.push_back(number);
 }
 
+/// Under the name that it has, if the map says so and no rule makes a tensor of that name.
+void MappingWork::keep(std::uint32_t number, const std::string& bare, std::size_t set) {
+  if (!map_.rest || matches_any(map_.rest_except, bare) || other_side_.takes(bare)) return;
+  Application application{set, *map_.rest, {{0, bare}}, 0};
+  if (direction_ == Direction::kInverse) application.tensor = number;
+  applications_.push_back(std::move(application));
+  fates_[number] = Fate::kTaken;
+  out_.uses.push_back({number, map_.rules[*map_.rest].place});
+}
+
 bool MappingWork::take_matches(std::uint32_t number, const std::string& name, std::size_t set) {
   std::vector<std::size_t> takers;
+  const Pattern* first = nullptr;
   for (const PatternIndex::Match& match : index_.matches(name)) {
+    // With [rest], rules have an order: one behind another takes what that one leaves.
+    const bool is_of_first = first != nullptr && direction_ == Direction::kForward &&
+                             match.entry->pattern->text() == first->text();
+    if (map_.rest && first != nullptr && !is_of_first) continue;
     if (!add_applications(number, match, set)) continue;
+    first = match.entry->pattern;
     if (std::find(takers.begin(), takers.end(), match.entry->rule) == takers.end()) {
       takers.push_back(match.entry->rule);
     }
@@ -365,7 +387,10 @@ Mapping MappingWork::finish() {
   });
   out_.direction = direction_;
   out_.targets.reserve(targets_.size());
-  for (OrderedTarget& target : targets_) out_.targets.push_back(std::move(target.tensor));
+  for (OrderedTarget& target : targets_) {
+    target.tensor.is_kept = map_.rest == target.rule;
+    out_.targets.push_back(std::move(target.tensor));
+  }
   out_.problems = problems_.take();
   return std::move(out_);
 }

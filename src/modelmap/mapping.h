@@ -84,6 +84,7 @@ struct TargetTensor {
   MapPlace place{};              ///< the rule's or the alias'
   std::size_t state_prefix = 0;  ///< bytes of the name; 0 for weights
   bool is_alias = false;
+  bool is_kept = false;  ///< by [rest]: it is its source, under the same name
 
   const Shape& shape() const noexcept { return form->shape; }
 };
@@ -134,7 +135,10 @@ const std::string& target_side(const ModelMap& map, Direction direction);
 /// Which of the tensors have a name that a rule takes on the source's side.
 std::vector<bool> taken_names(const ModelMap& map, Direction direction,
                               const std::vector<SourceTensor>& tensors, const MapOptions& options);
-/// How many.
+/// Which of them no rule takes, but [rest] keeps.
+std::vector<bool> kept_names(const ModelMap& map, Direction direction,
+                             const std::vector<SourceTensor>& tensors, const MapOptions& options);
+/// How many have a name that a rule takes.
 std::size_t count_taken(const ModelMap& map, Direction direction,
                         const std::vector<SourceTensor>& tensors, const MapOptions& options);
 

@@ -21,6 +21,7 @@ class SideNames {
     const Scope scope(variables);
     for (std::size_t i = 0; i < map.rules.size(); ++i) {
       const MapRule& rule = map.rules[i];
+      if (i == map.rest || !is_for_types(rule, variables.config.model_types())) continue;
       if (direction == Direction::kInverse) {
         add(rule.to, i, scope);
       } else {
@@ -81,6 +82,21 @@ std::vector<bool> taken_names(const ModelMap& map, Direction direction,
   std::vector<bool> taken;
   for (const SourceTensor& tensor : tensors) taken.push_back(names.takes(tensor.name));
   return taken;
+}
+
+std::vector<bool> kept_names(const ModelMap& map, Direction direction,
+                             const std::vector<SourceTensor>& tensors, const MapOptions& options) {
+  if (!map.rest) return std::vector<bool>(tensors.size());
+  const Direction other =
+      direction == Direction::kForward ? Direction::kInverse : Direction::kForward;
+  const Variables variables = variables_for_names(map, options, tensors, direction);
+  const SideNames made(map, other, variables);
+  std::vector<bool> kept = taken_names(map, direction, tensors, options);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = tensors[i].name;
+    kept[i] = !kept[i] && !matches_any(map.rest_except, name) && !made.takes(name);
+  }
+  return kept;
 }
 
 std::size_t count_taken(const ModelMap& map, Direction direction,

@@ -183,6 +183,7 @@ class MappingWork {
   void index_patterns();
   void find_applications();
   void match_tensor(std::uint32_t number);
+  void keep(std::uint32_t number, const std::string& bare, std::size_t set);
   bool take_matches(std::uint32_t number, const std::string& name, std::size_t set);
   bool add_applications(std::uint32_t number, const PatternIndex::Match& match, std::size_t set);
   bool add_spread(Application application, std::size_t capture);
@@ -275,6 +276,7 @@ class MappingWork {
   ProblemList problems_;
   std::vector<RuleWork> rules_;
   PatternIndex index_;
+  PatternIndex other_side_;  ///< of names that [rest] does not keep, since rules make them
   std::unordered_map<std::string_view, std::uint32_t> names_;
   std::vector<TensorSet> sets_;
   std::map<std::string, std::string> prefixes_;  ///< of states: of the source, of the target

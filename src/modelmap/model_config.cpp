@@ -10,6 +10,9 @@
 namespace reshardfs::modelmap {
 namespace {
 
+/// In front of the keys of vision_config.
+constexpr std::string_view kVision = "vision_";
+
 /// The list that the reader stands at; nothing if it has other things than numbers and texts.
 std::optional<ModelConfig::List> read_list(JsonReader& reader) {
   ModelConfig::List list;
@@ -58,14 +61,16 @@ ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
   config.file_ = std::move(file);
   reader.enter();
   while (reader.next()) {
-    if (reader.key() != "text_config" || reader.kind() != JsonKind::kObject) {
-      if (reader.key() == "text_config") config.text_ = Level();
+    Level* const inner = reader.key() == "text_config"     ? &config.text_
+                         : reader.key() == "vision_config" ? &config.vision_
+                                                           : nullptr;
+    if (inner != nullptr) *inner = Level();
+    if (inner == nullptr || reader.kind() != JsonKind::kObject) {
       config.top_.add(reader);
       continue;
     }
-    config.text_ = Level();
     reader.enter();
-    while (reader.next()) config.text_.add(reader);
+    while (reader.next()) inner->add(reader);
   }
   reader.finish();
   const auto type = config.top_.texts.find("model_type");
@@ -73,12 +78,29 @@ ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
   return config;
 }
 
+std::vector<std::string> ModelConfig::model_types() const {
+  std::vector<std::string> types;
+  for (const Level* level : {&top_, &text_}) {
+    const auto found = level->texts.find("model_type");
+    if (found != level->texts.end()) types.push_back(found->second);
+  }
+  return types;
+}
+
+void ModelConfig::state_model_type(const std::string& type) {
+  top_.texts["model_type"] = type;
+  text_.texts.erase("model_type");
+  model_type_ = type;
+}
+
 std::optional<std::int64_t> ModelConfig::find(const std::string& key) const {
   for (const Level* level : {&top_, &text_}) {
     const auto found = level->numbers.find(key);
     if (found != level->numbers.end()) return found->second;
   }
-  return std::nullopt;
+  if (!key.starts_with(kVision)) return std::nullopt;
+  const auto found = vision_.numbers.find(key.substr(kVision.size()));
+  return found == vision_.numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
 const ModelConfig::List* ModelConfig::find_list(const std::string& key) const {

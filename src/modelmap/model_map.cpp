@@ -46,7 +46,7 @@ void add_globs(std::map<std::string, NameGlobs>& globs,
 
 /// `map` is to have what `parent` has, except for what it has itself.
 void inherit(MapText& map, const MapText& parent) {
-  const auto target = [](const RuleText& rule) { return rule.to; };
+  const auto target = [](const RuleText& rule) { return std::pair(rule.to, rule.types); };
   add_unreplaced(map.rules, parent.rules, target);
   add_unreplaced(map.aliases, parent.aliases, key_of);
   map.variables.insert(parent.variables.begin(), parent.variables.end());
@@ -56,8 +56,11 @@ void inherit(MapText& map, const MapText& parent) {
   map.release_proofs.insert(parent.release_proofs.begin(), parent.release_proofs.end());
   add_globs(map.drop, parent.drop);
   add_globs(map.identity, parent.identity);
-  if (map.blocks.empty()) map.blocks = parent.blocks;
+  add_unreplaced(map.blocks, parent.blocks, [](const BlockText& block) { return block.name; });
   map.require.insert(map.require.end(), parent.require.begin(), parent.require.end());
+  if (!map.rest) map.rest = parent.rest;
+  map.rest_except.insert(map.rest_except.end(), parent.rest_except.begin(),
+                         parent.rest_except.end());
   map.family.counts.insert(parent.family.counts.begin(), parent.family.counts.end());
   map.family.choices.insert(parent.family.choices.begin(), parent.family.choices.end());
 }
@@ -167,6 +170,20 @@ void add_rules(const MapText& text, ModelMap& map) {
   }
 }
 
+/// Tensors keep their names: as a rule, which counts where no other does.
+void add_rest(const MapText& text, ModelMap& map) {
+  if (!text.rest) return;
+  RuleText rule;
+  rule.place = *text.rest;
+  rule.to = "{name:*}";
+  rule.from = {rule.to};
+  rule.body = plain_rule_body();
+  rule.optional = true;
+  map.rest = map.rules.size();
+  map.rest_except = text.rest_except;
+  map.rules.push_back(make_rule(rule, {}, 0));
+}
+
 bool mentions(const RuleBody& body, const char* variable) {
   const std::vector<std::string> names = names_in(body);
   return std::find(names.begin(), names.end(), variable) != names.end();
@@ -198,6 +215,8 @@ std::shared_ptr<const WholeShapes> whole_without_axis(const MapText& text, const
 void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
   for (const RuleText& rule : text.rules) {
     check_stages(rule);
+    // What it says of some types holds for no others.
+    if (!rule.types.empty() && !is_in_block(rule.to)) continue;
     tensors.push_back({false, without_block(rule.to),
                        whole_without_axis(text, rule, false, rule.to_whole), order_of_target(rule),
                        rule.place, is_in_block(rule.to), rule.stage.to});
@@ -264,6 +283,13 @@ std::vector<std::string> names_in(const RuleBody& body) {
   for (const auto& each : body.each) add_operations(each);
   add_operations(body.ops);
   return names;
+}
+
+bool is_for_types(const MapRule& rule, const std::vector<std::string>& model_types) {
+  return std::all_of(rule.types.begin(), rule.types.end(), [&](const auto& types) {
+    return std::find_first_of(types.begin(), types.end(), model_types.begin(), model_types.end()) !=
+           types.end();
+  });
 }
 
 std::set<std::string> ModelMap::mentioned_names() const {
@@ -337,6 +363,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   map.identity_to = globs(text->identity, "to");
   check_states(map);
   add_rules(*text, map);
+  add_rest(*text, map);
   for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));
   for (const BlockText& block : text->blocks) {
     if (block.stage.is_stated()) map.blocks.push_back(make_layer_block(block));

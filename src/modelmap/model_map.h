@@ -85,6 +85,8 @@ struct MapRule {
   std::vector<Pattern> from{};
   std::shared_ptr<const RuleBody> body{};
   Conditions when{};  ///< all must hold
+  /// It is for models of a type in each of these lists.
+  std::vector<std::vector<std::string>> types{};
   Requirements require{};
   /// All of its tensors may be missing, as the rule or its block says.
   bool optional = false;
@@ -112,6 +114,9 @@ struct MapAlias {
   bool emit = true;
   StageStatement stage{};
 };
+
+/// Whether a rule is for models of any of these types.
+bool is_for_types(const MapRule& rule, const std::vector<std::string>& model_types);
 
 /// What a [[block]] that states stages puts in front of names.
 struct LayerBlock {
@@ -172,7 +177,11 @@ struct ModelMap {
   /// Prefixes of optimizer states that differ.
   std::map<std::string, std::string> states{};
   Family family{};
-  /// The tensors of all rules, and of aliases, which are like those that they are aliases of.
+  /// The rule by which tensors that no other takes keep their names; nothing: these are refused.
+  std::optional<std::size_t> rest{};
+  NameGlobs rest_except{};  ///< of names that it does not take
+  /// The tensors of all rules but that one, and of aliases, which are like those that they are
+  /// aliases of.
   std::vector<NamedTensors> tensors{};
 
   /// The names that expressions of the map mention, and all that those depend on: what --map-var

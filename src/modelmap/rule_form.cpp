@@ -285,12 +285,7 @@ NormalForm RuleEvaluator::evaluate(const std::string& target, const std::vector<
   } catch (const Error& error) {
     throw_again(printable(target) + ": ", error);
   }
-  if (!rule_.body->to_shape) return form;
-  const std::vector<Expression>& expected = *rule_.body->to_shape;
-  check_rank(expected, form.shape, target);
-  for (std::size_t d = 0; d < expected.size(); ++d) {
-    check_dimension({&expected[d], form.shape[d], 0}, target);
-  }
+  bind_target(target, form.shape);
   return form;
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t kMaxVariableDepth = 64;
 /// A name that config.json has under various keys.
 struct KnownName {
   std::string_view name;
-  std::array<std::string_view, 6> keys;
+  std::array<std::string_view, 7> keys;
   /// What a config.json without any of the keys means by that: an expression; empty: nothing.
   /// Without a config.json, the name is unknown.
   std::string_view absent{};
@@ -56,7 +56,7 @@ constexpr std::array<KnownName, 15> kKnownNames = {{
      " qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 "},
     {"experts",
      {"n_routed_experts", "num_experts", "num_local_experts", "num_moe_experts",
-      "num_routed_experts", "expert_num"}},
+      "num_routed_experts", "moe_num_experts", "expert_num"}},
     {"shared_experts", {"n_shared_experts", "shared_expert_num"}, "0", " deepseek_v3 qwen2_moe "},
     {"dense_layers", {"first_k_dense_replace"}, "0", " deepseek_v3 "},
     {"mtp_layers", {"num_nextn_predict_layers", "mtp_num_layers"}, "0"},

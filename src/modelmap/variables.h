@@ -46,6 +46,9 @@ class ModelConfig {
   /// @throws Error kBadInput if it is no JSON object, or is larger than kMaxConfigBytes.
   static ModelConfig parse(const std::string& text, std::string file = "config.json");
 
+  /// Whatever the file says.
+  void state_model_type(const std::string& type);
+
   std::optional<std::int64_t> find(const std::string& key) const;
   /// nullptr: there is no list of integers, booleans and texts of this name.
   const List* find_list(const std::string& key) const;
@@ -56,6 +59,8 @@ class ModelConfig {
   const std::string& file() const noexcept { return file_; }
   /// "qwen3"; empty if the file does not say.
   const std::string& model_type() const noexcept { return model_type_; }
+  /// Of the whole, then of its text_config, where they say.
+  std::vector<std::string> model_types() const;
 
  private:
   struct Level {
@@ -68,6 +73,7 @@ class ModelConfig {
 
   Level top_{};
   Level text_{};
+  Level vision_{};  ///< numbers of vision_config count as "vision_" and the key
   std::string file_{};
   std::string model_type_{};
 };

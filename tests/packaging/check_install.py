@@ -84,7 +84,8 @@ def wanted_files(installer):
     yield from (f"{documents}examples/{path.relative_to(root / 'packaging/deploy')}"
                 for path in (root / "packaging/deploy/kubernetes").rglob("*")
                 if not path.is_dir() and path.suffix != ".pyc")
-    yield from (f"share/reshardfs/maps/{path.name}" for path in (root / "config/maps").glob("*.toml"))
+    yield from (f"share/reshardfs/maps/{path.relative_to(root / 'config/maps')}"
+                for path in (root / "config/maps").rglob("*.toml"))
 
 
 def check_binaries(installer):

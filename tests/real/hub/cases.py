@@ -9,9 +9,28 @@ from collections.abc import Iterator
 from jobs import Form, Job
 
 
+# Of each kind of names and forms one, and of those that people train now all.
+FAMILIES = ("bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "ernie4_5_moe", "exaone_moe", "gemma3",
+            "gemma4", "glm4v_moe", "glm5_next", "glm_moe_dsa", "gpt_oss", "granitemoe", "hy_v3", "kimi_k25",
+            "kimi_linear", "llama", "llama4", "llava", "minimax_m2", "mistral3", "mixtral", "nemotron_h", "olmo3",
+            "olmo_hybrid", "phi3", "phimoe", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+            "sarvam_moe", "smollm3", "step3p7")
+MORE_FAMILIES = ("afmoe", "apertus", "arcee", "aria", "aria_text", "axk1", "axk2", "aya_vision", "beam", "cohere2_moe",
+                 "deepseek_v2", "dots1", "ernie4_5", "exaone4", "flex_olmo", "flint", "fuyu", "gemma4_unified",
+                 "glm4", "glm46v", "glm4_moe", "glm4_moe_lite", "got_ocr2", "granite", "granitemoeshared",
+                 "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v4", "jamba", "kolibri1", "lfm2", "lfm3", "llava_next",
+                 "llava_onevision", "mellum", "mimo_v2_flash", "minimax", "ministral3", "mistral4", "mllama", "olmoe",
+                 "paligemma", "phi4_multimodal", "qwen2_moe", "qwen3_vl", "qwen3_vl_moe", "sarvam_mla", "seed_oss",
+                 "solar_open", "starcoder2", "video_llava", "vipllava")
+
+
 def jobs(program: str, form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed)
     for name in ("verl", "accelerate", "whole_model"):
         for _ in range(max(2, form.pairs // 20)):
             seed = rng.randrange(1 << 30)
             yield Job(f"{name} {seed}", f"judge.{name}", {"seed": seed})
+    yield Job("family plans of tensor parallelism", "families.plans")
+    for name in FAMILIES if form.short else FAMILIES + MORE_FAMILIES:
+        seed = rng.randrange(1 << 30)
+        yield Job(f"family {name} {seed}", "families.forms", {"model_type": name, "seed": seed})

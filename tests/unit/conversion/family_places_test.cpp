@@ -52,7 +52,7 @@ class Places : public ::testing::Test {
     }
     const FamilyStages family(
         maps_, config.empty() ? modelmap::ModelConfig() : modelmap::ModelConfig::parse(config));
-    return place_tensors(family, tensors, stages, wanted, {"my."});
+    return place_tensors({family}, tensors, stages, wanted, {"my."});
   }
 
   std::string refusal(const std::vector<std::string>& names, std::int64_t stages,
