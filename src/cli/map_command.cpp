@@ -59,6 +59,14 @@ std::string plain(std::string text) {
   return text;
 }
 
+std::vector<std::string> other_names(const modelmap::ModelMap& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, words] : map.other_names) {
+    names.push_back(fmt::format("{} (--map-var {})", printable(name), printable(words)));
+  }
+  return names;
+}
+
 void write_members(JsonWriter& json, const InstalledMap& installed) {
   const modelmap::ModelMap map = read_map(installed);
   json.member("name", installed.name);
@@ -66,6 +74,7 @@ void write_members(JsonWriter& json, const InstalledMap& installed) {
   json.member("from", map.from_side);
   json.member("to", map.to_side);
   json.member("about", installed.about);
+  json.texts("names", other_names(map));
   json.texts("variables", variables_of(map));
 }
 
@@ -73,9 +82,11 @@ std::string map_text(const InstalledMap& installed) {
   const modelmap::ModelMap map = read_map(installed);
   const std::size_t columns = output_columns() - 2;
   const std::string variables = fmt::format("variables: {}", fmt::join(variables_of(map), ", "));
-  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n  {}\n", installed.name,
+  const std::string also =
+      map.other_names.empty() ? "" : fmt::format("  also: {}\n", fmt::join(other_names(map), ", "));
+  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n{}  {}\n", installed.name,
                      wrapped(plain(installed.about), columns, 2), printable(map.from_side),
-                     printable(map.to_side), wrapped(variables, columns, 4));
+                     printable(map.to_side), also, wrapped(variables, columns, 4));
 }
 
 // --- check and show

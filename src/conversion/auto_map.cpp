@@ -64,6 +64,8 @@ bool takes(const modelmap::Pattern& pattern, const std::string& name) {
 /// Sets what the rules of a map take that takes all.
 void count_rules(const ModelMap& map, Direction direction, const std::vector<SourceTensor>& tensors,
                  const std::vector<std::string>& model_types, Candidate& candidate) {
+  std::set<std::pair<std::string, std::int64_t>> idle;
+  std::set<std::pair<std::string, std::int64_t>> used;
   for (std::size_t i = 0; i < map.rules.size(); ++i) {
     const modelmap::MapRule& rule = map.rules[i];
     if (i == map.rest || !modelmap::is_for_types(rule, model_types)) continue;
@@ -73,12 +75,14 @@ void count_rules(const ModelMap& map, Direction direction, const std::vector<Sou
       return std::any_of(tensors.begin(), tensors.end(),
                          [&](const SourceTensor& tensor) { return takes(pattern, tensor.name); });
     });
-    if (is_used) {
-      candidate.rules.emplace(*rule.place.file, rule.place.line, rule.to.text());
-    } else if (!rule.optional) {
-      ++candidate.idle_rules;
+    if (is_used) candidate.rules.emplace(*rule.place.file, rule.place.line, rule.to.text());
+    if (is_used || !rule.optional) {
+      (is_used ? used : idle).emplace(*rule.place.file, rule.place.line);
     }
   }
+  // In one of several blocks is enough: they may be forms of one layer.
+  candidate.idle_rules = static_cast<std::size_t>(std::count_if(
+      idle.begin(), idle.end(), [&](const auto& place) { return !used.contains(place); }));
 }
 
 Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,

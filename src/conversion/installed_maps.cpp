@@ -93,13 +93,19 @@ bool is_map_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(kSuffix);
 }
 
-std::filesystem::path find_map(const std::string& name) {
-  if (is_map_path(name)) return absolute_location(name);
+NamedMap find_map(const std::string& name) {
+  if (is_map_path(name)) return {absolute_location(name), {}};
   const std::filesystem::path file = installed_maps_directory() / (name + kSuffix);
   std::error_code failed;
-  if (!name.empty() && std::filesystem::exists(file, failed)) return file;
+  if (!name.empty() && std::filesystem::exists(file, failed)) return {file, {}};
   std::vector<std::string> known;
-  for (const InstalledMap& map : installed_maps()) known.push_back(map.name);
+  for (const InstalledMap& map : installed_maps()) {
+    const auto others = read_map(map).other_names;
+    if (const auto found = others.find(name); found != others.end()) {
+      return {map.file, found->second};
+    }
+    known.push_back(map.name);
+  }
   throw Error(ErrorKind::kMissing,
               "no model map of the name '" + printable(name) + "' is installed")
       .hint(did_you_mean(name, known))

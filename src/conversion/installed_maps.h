@@ -50,8 +50,13 @@ std::optional<TensorPlan> read_installed_plan(const std::vector<std::string>& ty
 /// ends in .toml.
 bool is_map_path(const std::string& name);
 
-/// The absolute path of the file that `name` refers to: an installed map or a path.
+struct NamedMap {
+  std::filesystem::path file{};  ///< absolute
+  std::string variable{};        ///< what the name states as --map-var does; perhaps nothing
+};
+
+/// What `name` refers to: an installed map, by any of its names, or a path.
 /// @throws Error kMissing with the names of the installed maps.
-std::filesystem::path find_map(const std::string& name);
+NamedMap find_map(const std::string& name);
 
 }  // namespace reshardfs

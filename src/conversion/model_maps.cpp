@@ -186,7 +186,9 @@ std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_
 }
 
 ModelMap ModelMaps::load_map(const std::string& name) {
-  return modelmap::load_model_map(find_map(name), [this](const std::filesystem::path& file) {
+  const NamedMap found = find_map(name);
+  words_of_names_.push_back(found.variable);
+  return modelmap::load_model_map(found.file, [this](const std::filesystem::path& file) {
     return read_file(file, modelmap::kMaxMapBytes);
   });
 }
@@ -329,6 +331,11 @@ void ModelMaps::read_variables(const std::vector<std::string>& texts) {
       pattern_ = {text.substr(pattern.size()), "--map-var " + text};
       continue;
     }
+    if (std::any_of(maps_.begin(), maps_.end(),
+                    [&](const ModelMap& map) { return map.setting_in_words(text).has_value(); })) {
+      words_.push_back(text);
+      continue;
+    }
     const auto [name, value] = modelmap::parse_map_variable(text);
     variables_.insert_or_assign(name, value);
   }
@@ -353,6 +360,13 @@ modelmap::MapOptions ModelMaps::options_of(std::size_t number) const {
   const std::set<std::string> mentioned = maps_[number].mentioned_names();
   for (const auto& [name, value] : variables_) {
     if (mentioned.contains(name)) options.variables.emplace(name, value);
+  }
+  // A name of the map is about that map alone.
+  std::vector<std::string> words = words_;
+  words.push_back(words_of_names_[number]);
+  for (const std::string& text : words) {
+    const auto setting = maps_[number].setting_in_words(text);
+    if (setting) options.variables.insert_or_assign(setting->first, setting->second);
   }
   return options;
 }

@@ -148,8 +148,10 @@ class ModelMaps {
   std::filesystem::path linkless_root_;
   InputsPtr inputs_;
   std::vector<modelmap::ModelMap> maps_;
-  std::vector<MapDirection> directions_;  ///< of each map
+  std::vector<MapDirection> directions_;     ///< of each map
+  std::vector<std::string> words_of_names_;  ///< what each map's name states; perhaps nothing
   std::map<std::string, std::int64_t> variables_;
+  std::vector<std::string> words_;  ///< of --map-var: "layers=numbered"
   std::optional<modelmap::Release> release_;
   std::optional<modelmap::StatedPattern> pattern_;
   modelmap::ModelConfig config_;

@@ -45,7 +45,7 @@ std::vector<Named> named_paths(const ConversionOptions& options) {
   const std::vector<std::string>& maps = options.source.maps.maps;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     // In the order of their use.
-    all.push_back({"--map " + std::to_string(i + 1), normal_location(find_map(maps[i]))});
+    all.push_back({"--map " + std::to_string(i + 1), normal_location(find_map(maps[i]).file)});
   }
   return all;
 }

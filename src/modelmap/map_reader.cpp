@@ -28,9 +28,9 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "types", "sides", "vars", "settings", "releases", "counts",
-               "parts", "require", "rest", "block", "names", "map", "alias", "drop", "identity",
-               "states"}) {
+              {"extends", "without", "types", "names", "sides", "vars", "settings", "releases",
+               "counts", "parts", "require", "rest", "block", "rename", "map", "alias", "drop",
+               "identity", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -46,6 +46,11 @@ class MapReader {
     }
     if (const toml::node* node = file_.find("types")) out_.types = read_map_texts("types", *node);
     read_sides();
+    if (const toml::node* node = file_.find("names")) {
+      for (const auto& [key, value] : table_at("names", *node)) {
+        out_.names[key_text(key)] = text_at(key_text(key), value, "what --map-var states");
+      }
+    }
     read_variables();
     if (const toml::node* node = file_.find("settings")) {
       out_.settings = read_settings(table_at("settings", *node));
@@ -60,7 +65,7 @@ class MapReader {
     read_states();
     read_rest();
     for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
-    for_each_table(file_, "names", [&](const toml::table& table) { read_names(table); });
+    for_each_table(file_, "rename", [&](const toml::table& table) { read_renames(table); });
     for_each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
     std::stable_sort(out_.rules.begin(), out_.rules.end(),
                      [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
@@ -188,9 +193,9 @@ class MapReader {
     out_.blocks.push_back(std::move(block));
   }
 
-  /// [[names]]: rules that rename and that no tensor need have.
-  void read_names(const toml::table& source) {
-    const TomlTable table(source, "[[names]]", {"types", "pairs"});
+  /// [[rename]]: rules that rename and that no tensor need have.
+  void read_renames(const toml::table& source) {
+    const TomlTable table(source, "[[rename]]", {"types", "pairs"});
     const std::vector<std::string> types = read_types(table);
     for (const toml::node& node : list_at("pairs", table.at("pairs"), "a list of [to, from]")) {
       const std::vector<std::string> pair = read_map_texts("pairs", node);

@@ -286,12 +286,6 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
   return rule;
 }
 
-bool gets_axis(const BlockText& block, bool is_from) {
-  if (block.stack.size() < 3) return false;
-  const std::string capture = block.stack.substr(1, block.stack.size() - 2);
-  return !has_capture(is_from ? block.from : block.to, block.place, capture);
-}
-
 bool is_in_block(const std::string& text) {
   return text[0] == '@';
 }

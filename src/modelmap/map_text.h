@@ -61,7 +61,8 @@ struct MapText {
   MapPlace place{};
   std::vector<std::string> extends{};
   std::set<std::string> without{};
-  std::vector<std::string> types{};  ///< own, or inherited; empty: none are stated
+  std::vector<std::string> types{};            ///< own, or inherited; empty: none are stated
+  std::map<std::string, std::string> names{};  ///< own ones
   std::map<std::string, std::string> sides{};
   VariableTable variables{};
   SettingTable settings{};
@@ -92,8 +93,6 @@ MapAlias make_alias(const AliasText& text);
 LayerBlock make_layer_block(const BlockText& text);
 /// Checks what a rule states of stages against its names, which are without the text of a block.
 void check_stages(const RuleText& text);
-/// Whether `stack` of a block gives the tensors of a side an axis that no rule states.
-bool gets_axis(const BlockText& block, bool is_from);
 /// Whether the text of a block stands in front of a name.
 bool is_in_block(const std::string& text);
 std::string without_block(const std::string& text);

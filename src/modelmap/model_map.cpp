@@ -202,30 +202,18 @@ RowOrder order_of_target(const RuleText& rule) {
   return stacks(rule) ? RowOrder::kStacked : RowOrder::kPlain;
 }
 
-/// `whole` of one tensor; nullptr if the rule's blocks make a larger one of it.
-std::shared_ptr<const WholeShapes> whole_without_axis(const MapText& text, const RuleText& rule,
-                                                      bool is_from,
-                                                      std::shared_ptr<const WholeShapes> whole) {
-  for (const std::size_t block : blocks_of(rule, text)) {
-    if (block > 0 && gets_axis(text.blocks[block - 1], is_from)) return nullptr;
-  }
-  return whole;
-}
-
 void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
   for (const RuleText& rule : text.rules) {
     check_stages(rule);
     // What it says of some types holds for no others.
     if (!rule.types.empty() && !is_in_block(rule.to)) continue;
-    tensors.push_back({false, without_block(rule.to),
-                       whole_without_axis(text, rule, false, rule.to_whole), order_of_target(rule),
+    tensors.push_back({false, without_block(rule.to), rule.to_whole, order_of_target(rule),
                        rule.place, is_in_block(rule.to), rule.stage.to});
     const RowOrder order = mentions(*rule.body, "from_tp") ? RowOrder::kByParts : RowOrder::kPlain;
     for (std::size_t i = 0; i < rule.from.size(); ++i) {
-      tensors.push_back(
-          {true, without_block(rule.from[i]),
-           rule.wholes.empty() ? nullptr : whole_without_axis(text, rule, true, rule.wholes[i]),
-           order, rule.place, is_in_block(rule.from[i]), rule.stage.from});
+      tensors.push_back({true, without_block(rule.from[i]),
+                         rule.wholes.empty() ? nullptr : rule.wholes[i], order, rule.place,
+                         is_in_block(rule.from[i]), rule.stage.from});
     }
   }
   for (const AliasText& alias : text.aliases) {
@@ -333,6 +321,22 @@ std::set<std::string> ModelMap::training_keys() const {
   return keys;
 }
 
+std::optional<std::pair<std::string, std::int64_t>> ModelMap::setting_in_words(
+    const std::string& text) const {
+  for (const auto& [name, setting] : settings) {
+    const auto found = setting.words.find(text);
+    const auto depends = [&, &setting_name = name](const MapRule& rule) {
+      return std::any_of(rule.when.begin(), rule.when.end(), [&](const auto& condition) {
+        const auto& names = condition->names();
+        return std::find(names.begin(), names.end(), setting_name) != names.end();
+      });
+    };
+    if (found == setting.words.end() || std::none_of(rules.begin(), rules.end(), depends)) continue;
+    return std::pair(name, found->second);
+  }
+  return std::nullopt;
+}
+
 bool ModelMap::asks_for_release() const {
   return std::any_of(settings.begin(), settings.end(),
                      [](const auto& setting) { return !setting.second.releases.empty(); });
@@ -348,6 +352,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   side("from", map.from_side);
   side("to", map.to_side);
   map.types = text->types;
+  map.other_names = text->names;
   map.variables = text->variables;
   map.settings = text->settings;
   map.states = text->states;
@@ -366,7 +371,12 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   add_rest(*text, map);
   for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));
   for (const BlockText& block : text->blocks) {
-    if (block.stage.is_stated()) map.blocks.push_back(make_layer_block(block));
+    if (!block.stage.is_stated()) continue;
+    map.blocks.push_back(make_layer_block(block));
+    std::erase_if(map.blocks.back().when, [&](const auto& condition) {
+      return std::all_of(condition->names().begin(), condition->names().end(),
+                         [&](const std::string& name) { return map.settings.contains(name); });
+    });
   }
   add_tensors(*text, map.tensors);
   return map;

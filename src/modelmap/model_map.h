@@ -118,7 +118,8 @@ struct MapAlias {
 /// Whether a rule is for models of any of these types.
 bool is_for_types(const MapRule& rule, const std::vector<std::string>& model_types);
 
-/// What a [[block]] that states stages puts in front of names.
+/// What a [[block]] that states stages puts in front of names. Conditions about settings are left
+/// out: of two forms of a layer, its name shows the one.
 struct LayerBlock {
   MapPlace place{};
   Pattern from{};
@@ -149,7 +150,7 @@ enum class RowOrder : std::uint8_t {
 struct NamedTensors {
   bool is_from = false;  ///< the side
   std::string name{};    ///< a pattern
-  /// nullptr: the map does not say.
+  /// nullptr: the map does not say. Of one layer, where all are one tensor.
   std::shared_ptr<const WholeShapes> wholes{};
   RowOrder order = RowOrder::kPlain;
   MapPlace place{};  ///< of the rule or the alias
@@ -163,6 +164,8 @@ struct ModelMap {
   std::string to_side = "to";
   /// The values of model_type in config.json whose models it is for; empty: it states none.
   std::vector<std::string> types{};
+  /// Other names of an installed map, each with what it states as --map-var does.
+  std::map<std::string, std::string> other_names{};
   VariableTable variables{};
   SettingTable settings{};
   std::vector<ReleaseProof> release_proofs{};
@@ -189,6 +192,10 @@ struct ModelMap {
   std::set<std::string> mentioned_names() const;
   /// The keys of a training's configuration that the settings name.
   std::set<std::string> training_keys() const;
+  /// The setting that a word of --map-var states, "layers=numbered", and its value; nothing if no
+  /// rule of the map depends on one with this word.
+  std::optional<std::pair<std::string, std::int64_t>> setting_in_words(
+      const std::string& text) const;
   /// Whether a setting depends on the release of the framework.
   bool asks_for_release() const;
 };

@@ -80,10 +80,15 @@ std::map<std::string, std::int64_t> read_fixed(const toml::node& node) {
 Setting read_setting(const std::string& name, const toml::table& source) {
   const TomlTable table(
       source, "[settings." + name + "]",
-      {"keys", "readings", "framework", "releases", "shown_by", "fixed", "otherwise"});
+      {"keys", "readings", "words", "framework", "releases", "shown_by", "fixed", "otherwise"});
   Setting setting;
   if (table.find("keys") != nullptr) setting.keys = read_map_texts("keys", table.at("keys"));
   if (const toml::node* node = table.find("readings")) setting.readings = read_readings(*node);
+  if (const toml::node* node = table.find("words")) {
+    for (const auto& [key, value] : table_at("words", *node, "a table of words and values")) {
+      setting.words[setting_text(key)] = setting_value(setting_text(key), value);
+    }
+  }
   if (table.find("framework") != nullptr) setting.framework = read_map_text_at(table, "framework");
   if (const toml::node* node = table.find("releases")) {
     setting.releases = read_releases(*node);

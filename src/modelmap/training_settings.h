@@ -36,6 +36,8 @@ struct Setting {
   std::vector<std::string> keys{};
   /// What its values mean, for messages.
   std::map<std::int64_t, std::string> readings{};
+  /// Values in words, as --map-var states them: "layers=numbered".
+  std::map<std::string, std::int64_t> words{};
   std::string framework{};  ///< whose releases these are
   /// The framework's own default from each release on, in ascending order.
   std::vector<std::pair<Release, std::int64_t>> releases{};

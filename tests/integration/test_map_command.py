@@ -78,7 +78,7 @@ class List(CommandThroughMap):
         files = {path.stem: path.read_text() for path in MAPS.glob("*.toml")}
         alone = {name for name, text in files.items() if "Not for use alone" not in text}
         self.assertEqual(set(entries), alone)
-        self.assertEqual(len(alone), len(files) - 9)
+        self.assertEqual(len(alone), len(files) - 8)
         for name, entry in entries.items():
             with self.subTest(name):
                 self.assertEqual(Path(entry["file"]).read_text(), files[name])
@@ -88,6 +88,8 @@ class List(CommandThroughMap):
                 other = "Megatron-Core torch_dist" if name.startswith("megatron-hybrid") else "Hugging Face"
                 self.assertEqual(entry["from"], other)
                 self.assertEqual(entry["to"], self.to_side(name))
+                numbered = [f"{name}-numbered (--map-var layers=numbered)"]
+                self.assertEqual(entry["names"], numbered if f"{name}-numbered =" in files[name] else [])
                 self.assertFalse([name for name in entry["variables"] if re.fullmatch("[A-Z]", name)])
         self.assertLessEqual({"heads", "groups", "head_dim", "interleaved", "contiguous", "tied"},
                              set(entries["mindformers-qwen3"]["variables"]))

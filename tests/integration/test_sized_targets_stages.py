@@ -361,7 +361,7 @@ class ThroughMaps(Stages):
     def test_megatron_numbers_layers_in_each_stage(self) -> None:
         self.hub, self.config = dense_model(2)
         source = write_hub(self.root / "hub", self.hub, self.config)
-        for name, stating in (("megatron-ranks-llama", "megatron-ranks-llama"), ("megatron-llama", "megatron-stacked")):
+        for name, stating in (("megatron-ranks-llama", "megatron-ranks-llama"), ("megatron-llama", "megatron-llama")):
             words = ("--map", name, "--map-var", "padded_vocab_size=16")
             self.hashes(source, *words, "--dst-strategy", "pp=1")
             self.fails(2, "hash", source, *words, "--dst-strategy", "pp=2", words=(

@@ -20,7 +20,7 @@ types = ["a", "b"]
 [rest]
 keep = true
 except = ["*.experts.*"]
-[[names]]
+[[rename]]
 types = ["b"]
 pairs = [["in.memory.{n:*}", "on.hub.{n:*}"]]
 [[map]]
@@ -109,7 +109,7 @@ TEST(Rest, HasRulesForTypesOfModelsAlone) {
 
 TEST(Rest, SaysWhatIsWrongInTheFile) {
   EXPECT_THAT(refusal_of([] { map_of("[rest]\nkeep = false\n"); }), HasSubstr("line 1"));
-  EXPECT_THAT(refusal_of([] { map_of("[[names]]\npairs = [['a']]\n"); }),
+  EXPECT_THAT(refusal_of([] { map_of("[[rename]]\npairs = [['a']]\n"); }),
               HasSubstr("line 2: 'pairs' has a list that is not [to, from]"));
 }
 
