@@ -70,14 +70,14 @@ std::int64_t Expression::answer(Op op, const Query& query, std::int64_t operand,
     if (!lookup.element) fail("no list is known here");
     return lookup.element(query.list, operand, query.has_text ? &query.text : nullptr);
   }
-  const std::vector<std::int64_t> positions = lookup.positions(query.text);
-  if (op == Op::kCount) return static_cast<std::int64_t>(positions.size());
-  const auto layers = static_cast<std::int64_t>(lookup.pattern().decoder().size());
-  if (operand < 0 || operand >= layers) {
-    fail("the layer is " + std::to_string(operand) + ", of " + std::to_string(layers) +
+  if (op == Op::kCount) return static_cast<std::int64_t>(lookup.positions(query.text).size());
+  if (!lookup.pattern) fail("no pattern of layers is known here");
+  const std::string layers = lookup.pattern().with_next_tokens();
+  if (operand < 0 || static_cast<std::size_t>(operand) >= layers.size()) {
+    fail("the layer is " + std::to_string(operand) + ", of " + std::to_string(layers.size()) +
          " in the pattern");
   }
-  return std::binary_search(positions.begin(), positions.end(), operand) ? 1 : 0;
+  return query.text.find(layers[static_cast<std::size_t>(operand)]) == std::string::npos ? 0 : 1;
 }
 
 std::int64_t Expression::run(std::size_t steps, const NameLookup& lookup) const {

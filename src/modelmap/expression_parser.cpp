@@ -239,7 +239,7 @@ class ExpressionParser {
   /// count("*-"): how many layers have one of the symbols.
   void count_of_layers() {
     Expression::Query query{{}, quoted(), true};
-    check_symbols_of(query.text);
+    check_symbols_of(query.text.substr(query.text.front() == kNextTokenMark ? 1 : 0));
     if (!take(")")) fail("')' is missing");
     add_name(kLayerPattern);
     emit_query(Op::kCount, std::move(query));

@@ -33,6 +33,8 @@ class FamilyCheck {
     std::set<Site> sites{};             ///< of weights that are there
   };
 
+  static constexpr std::int64_t kNoLayer = -1;  ///< of rules whose names have no number
+
   /// A part of one layer.
   struct PartKey {
     std::size_t block = 0;
@@ -47,6 +49,7 @@ class FamilyCheck {
   bool is_checked(std::size_t number) const;
   /// The first shared capture that is a number, in the rule's list of shared ones.
   std::optional<std::size_t> layer_slot(std::size_t number) const;
+  PartKey part_key(std::size_t number, const Site& site) const;
   void find_sites();
 
   // mapping_family.cpp: how many there are
@@ -71,8 +74,8 @@ class FamilyCheck {
   /// All sites that a rule has if nothing is missing; nothing if they are too many to look at.
   std::vector<Site> expected_sites(std::size_t number) const;
   std::vector<CaptureValue> numbers_of(std::size_t number, const std::string& capture) const;
-  /// Sites with numbers of 0 for the words that tensors have; with a list of optional words, also
-  /// for all others.
+  /// Sites with numbers of 0 for the words that tensors have; of a part, and with a list of
+  /// optional words, also for all others.
   std::set<Site> word_sites(std::size_t number) const;
   void add_required_words(std::size_t number, std::set<Site>& words) const;
   bool is_optional(std::size_t number, const std::string& word) const;

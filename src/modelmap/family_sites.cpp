@@ -128,7 +128,10 @@ std::set<FamilyCheck::Site> FamilyCheck::word_sites(std::size_t number) const {
     for (CaptureValue& value : site) value.number = 0;
     words.insert(std::move(site));
   }
-  if (!rule(number).optional_words.empty() || words.empty()) add_required_words(number, words);
+  const bool is_of_part = !rule(number).part.empty() && !rule(number).own_optional;
+  if (is_of_part || !rule(number).optional_words.empty() || words.empty()) {
+    add_required_words(number, words);
+  }
   return words;
 }
 

@@ -139,7 +139,8 @@ class LayerNamesReader {
   void add_next_tokens(std::string_view rest) {
     if (!take_layer(rest)) return;
     if (rest.starts_with(kGptLayer)) return gpt_next_[0].add(rest.substr(kGptLayer.size()));
-    if (!rest.starts_with(kHybridLayers)) return;
+    // Hugging Face has its own layer there.
+    if (!rest.starts_with(kHybridLayers)) return gpt_next_[0].add(rest);
     rest.remove_prefix(kHybridLayers.size());
     if (const auto layer = take_layer(rest)) hybrid_next_[*layer].add(rest);
   }

@@ -84,9 +84,10 @@ LayerPattern LayerPattern::parse(std::string_view text) {
 }
 
 std::vector<std::int64_t> LayerPattern::positions(std::string_view symbols) const {
+  const std::string& layers = symbols.starts_with(kNextTokenMark) ? next_tokens_ : decoder_;
   std::vector<std::int64_t> positions;
-  for (std::size_t i = 0; i < decoder_.size(); ++i) {
-    if (symbols.find(decoder_[i]) == std::string_view::npos) continue;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (symbols.find(layers[i]) == std::string_view::npos) continue;
     positions.push_back(static_cast<std::int64_t>(i));
   }
   return positions;

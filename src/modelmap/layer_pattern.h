@@ -24,6 +24,9 @@ inline constexpr std::string_view kLayerSymbols = "*+DGWCHM-E";
 inline constexpr std::string_view kAttentionSymbols = "*+DGWCH";
 inline constexpr std::string_view kMlpSymbols = "-E";
 
+/// In front of symbols: those of one depth of multi-token prediction are meant.
+inline constexpr char kNextTokenMark = '/';
+
 /// The first character that is no symbol of a layer.
 std::optional<char> unknown_symbol(std::string_view symbols);
 
@@ -44,7 +47,10 @@ class LayerPattern {
   /// How many layers each segment has; some have none.
   const std::vector<std::int64_t>& segments() const noexcept { return segments_; }
 
-  /// The numbers of the decoder's layers whose symbol is one of these, ascending.
+  /// Behind the layers of the decoder, those of one depth of multi-token prediction.
+  std::string with_next_tokens() const { return decoder_ + next_tokens_; }
+  /// The numbers of the decoder's layers whose symbol is one of these, ascending; with
+  /// kNextTokenMark in front, of the layers of one depth of multi-token prediction.
   std::vector<std::int64_t> positions(std::string_view symbols) const;
 
  private:

@@ -93,7 +93,9 @@ void MappingWork::prepare_conditions(std::size_t number) {
       continue;
     }
     try {
-      if (scope.evaluate(*condition) == 0) work.is_active = false;
+      if (scope.evaluate(*condition) != 0) continue;
+      work.is_active = false;
+      return;  // others may have no answer then
     } catch (const UnknownVariable& unknown) {
       // Only a tensor that it would take makes that a problem.
       if (!work.undecided) work.undecided = unknown;

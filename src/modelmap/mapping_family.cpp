@@ -31,6 +31,11 @@ std::optional<std::size_t> FamilyCheck::layer_slot(std::size_t number) const {
   return std::nullopt;
 }
 
+FamilyCheck::PartKey FamilyCheck::part_key(std::size_t number, const Site& site) const {
+  const auto slot = layer_slot(number);
+  return {rule(number).block, slot ? site[*slot].number : kNoLayer};
+}
+
 void FamilyCheck::find_sites() {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     for (std::size_t c = 0; c < rule(i).to_captures; ++c) {
@@ -45,12 +50,9 @@ void FamilyCheck::find_sites() {
     Site site;
     for (const std::size_t capture : own.shared) site.push_back(application.values[capture]);
     any_numbered = any_numbered || !rule(application.rule).captures.empty();
-    const auto slot = layer_slot(application.rule);
     const MapRule& of = rule(application.rule);
     if (of.block > 0) blocks_.insert(of.block);
-    if (slot && !of.part.empty()) {
-      parts_[{of.block, site[*slot].number}].insert(of.part);
-    }
+    if (!of.part.empty()) parts_[part_key(application.rule, site)].insert(of.part);
     own.sites.insert(std::move(site));
   }
   // A number of steps beside the states of an optimizer is no weight.
@@ -164,8 +166,9 @@ bool FamilyCheck::needs_any(const CountKey& key, const std::vector<std::int64_t>
 }
 
 void FamilyCheck::check_rule(std::size_t number) {
-  if (rules_[number].sites.empty()) return check_absent(number);
-  if (!is_declared(number)) return;
+  const bool is_of_part = !rule(number).part.empty() && !rule(number).own_optional;
+  if (rules_[number].sites.empty() && !is_of_part) return check_absent(number);
+  if (layer_slot(number) && !is_declared(number)) return;
   std::map<std::vector<std::string>, std::vector<Site>> missing;  // by words
   for (const Site& site : expected_sites(number)) {
     if (has_site(number, site) || !needs(number, site)) continue;
@@ -184,9 +187,7 @@ bool FamilyCheck::needs(std::size_t number, const Site& site) {
     return false;
   }
   if (!of.part.empty()) {
-    const auto slot = layer_slot(number);
-    if (!slot) return false;
-    const auto parts = parts_.find({of.block, site[*slot].number});
+    const auto parts = parts_.find(part_key(number, site));
     if (parts == parts_.end() || !parts->second.contains(of.part)) return false;
   }
   return is_wanted(number, site);

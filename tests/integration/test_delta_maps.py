@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
 from mounted import run, run_unittests, scratch  # noqa: E402
 
-HYBRID = "megatron-hybrid-numbered"
+HYBRID = "megatron-hybrid"
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
@@ -59,6 +59,7 @@ class DeltaModel:
         self.layers = [str(kind) for kind in rng.permutation(["G", "*", *rng.choice(["G", "*"], count)])]
         mlp = "-" if released == "dense" else "E"
         self.pattern = "".join(kind + mlp for kind in self.layers)
+        self.predicts = released != "moe" and bool(rng.integers(2))
         self.hf: Tensors = {}
         self.gpt: Tensors = {}
         # The map of packed experts knows no float32 weights of an optimizer.
@@ -92,6 +93,18 @@ class DeltaModel:
             hf, gpt = f"model.layers.{number}.", f"decoder.layers.{number}."
             (self.delta if kind == "G" else self.attention)(prefix, state, hf, gpt)
             (self.dense if self.released == "dense" else self.moe)(prefix, state, hf, gpt)
+        if self.predicts:
+            self.prediction(prefix, state)
+
+    def prediction(self, prefix: str, state: str) -> None:
+        """One layer for the token after the next one: with attention, whatever the others are."""
+        h = self.hidden
+        for hf, gpt, shape in (("fc", "eh_proj", (h, 2 * h)), ("pre_fc_norm_embedding", "enorm", (h,)),
+                               ("pre_fc_norm_hidden", "hnorm", (h,)), ("norm", "final_layernorm", (h,))):
+            self.both(prefix, state, f"mtp.{hf}.weight", f"mtp.layers.0.{gpt}.weight", self.array(*shape))
+        names = (prefix, state, "mtp.layers.0.", "mtp.layers.0.transformer_layer.")
+        self.attention(*names)
+        (self.dense if self.released == "dense" else self.moe)(*names)
 
     def attention(self, prefix: str, state: str, hf: str, gpt: str) -> None:
         h, d, heads = self.hidden, self.d, self.groups * self.shared
@@ -182,12 +195,18 @@ class DeltaModel:
         """Of the GPTModel: the attention of layer i is layer 2i, and its MLP the next."""
         out: Tensors = {}
         for name, value in self.gpt.items():
+            begin, found, rest = name.partition(".transformer_layer.")
+            if found:
+                half = int(rest.startswith(("mlp.", "pre_mlp_layernorm.")))
+                out[f"{begin}.mtp_model_layer.layers.{half}.{rest}"] = value
+                continue
             state, found, rest = name.partition("decoder.")
             if rest.startswith("layers."):
                 _, number, end = rest.split(".", 2)
                 place = 2 * int(number) + end.startswith(("mlp.", "pre_mlp_layernorm."))
                 rest = f"layers.{place}.{end}"
-            out[state + found + rest.replace("final_layernorm", "final_norm")] = value
+            is_mtp = rest == "" and "mtp." in name
+            out[name if is_mtp else state + found + rest.replace("final_layernorm", "final_norm")] = value
         return out
 
 
@@ -206,7 +225,7 @@ class DeltaMaps(unittest.TestCase):
 
     def test_random_models_are_their_gpt_and_hybrid_models(self) -> None:
         seed = random.randrange(1 << 30)
-        for number in range(9):
+        for number in range(12):
             released = ("next", "dense", "moe")[number % 3]
             with self.subTest(seed=seed + number, released=released), scratch() as root:
                 model = DeltaModel(np.random.default_rng(seed + number), released)
@@ -220,6 +239,19 @@ class DeltaMaps(unittest.TestCase):
                 back = (*config, "--map", name, *packed)
                 self.same(self.shown(model.gpt, root, *back), model.hf)
                 self.same(self.shown(model.hybrid(), root, "--map", HYBRID, *back), model.hf)
+
+    def test_half_a_prediction_is_refused(self) -> None:
+        model = next(model for model in (DeltaModel(np.random.default_rng(seed), "next") for seed in range(9))
+                     if model.predicts)
+        for source in (model.hf, model.gpt):
+            for name in (name for name in source if name.startswith("mtp.")):
+                with self.subTest(name), scratch() as root:
+                    (root / "config.json").write_text(json.dumps(model.config()))
+                    half = {key: value for key, value in source.items() if key != name}
+                    write_safetensors(root / "source.safetensors", half)
+                    result = run("plan", root / "source.safetensors", "--map", "megatron-qwen3-next", "--model-config",
+                                 root / "config.json", "--map-var", "padded_vocab=6")
+                    self.assertEqual(result.code, 2, result.stdout)
 
 
 ONE = """

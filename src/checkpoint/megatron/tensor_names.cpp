@@ -28,6 +28,13 @@ std::optional<ModelName> parse_model_name(std::string_view name) {
     out.numbered = true;
   }
   out.local = name.substr(1);
+  // Newer releases call the layer of a GPTModel so, which whole models have under the name before.
+  constexpr std::string_view kModule = ".mtp_model_layer.";
+  const std::size_t at = out.local.find(kModule);
+  const bool is_gpt =
+      at != std::string::npos && out.local.starts_with("mtp.layers.") &&
+      !std::string_view(out.local).substr(at + kModule.size()).starts_with("layers.");
+  if (is_gpt) out.local.replace(at, kModule.size(), ".transformer_layer.");
   return out;
 }
 

@@ -83,6 +83,17 @@ TEST(MegatronModelName, IsBelowAKeyOfTheModel) {
   }
 }
 
+TEST(MegatronModelName, IsThatOfTheWholeModel) {
+  const auto local = [](const char* name) { return parse_model_name(name)->local; };
+  EXPECT_EQ(local("model.mtp.layers.0.mtp_model_layer.mlp.router.weight"),
+            "mtp.layers.0.transformer_layer.mlp.router.weight");
+  for (const char* same : {"mtp.layers.0.transformer_layer.mlp.router.weight",
+                           "mtp.layers.0.mtp_model_layer.layers.1.mlp.router.weight",
+                           "decoder.layers.0.mtp_model_layer.weight"}) {
+    EXPECT_EQ(local((std::string("model.") + same).c_str()), same);
+  }
+}
+
 TEST(MegatronModelName, TellsExtraStates) {
   EXPECT_TRUE(is_extra_state("decoder.layers.0.mlp.linear_fc1._extra_state"));
   EXPECT_TRUE(is_extra_state("mlp.experts.linear_fc1._extra_state12"));
