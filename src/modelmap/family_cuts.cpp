@@ -94,9 +94,24 @@ Cut FamilyCuts::find(const std::string& name, const Shape& shape,
   std::vector<FamilyName> stated;
   std::vector<FamilyName> made;
   std::set<RowOrder> orders;
-  for (const FamilyName& found : families_.find(name)) {
-    const bool makes = made_by != nullptr && found.is_of(*made_by);
-    if (made_by == nullptr || makes) orders.insert(found.tensors->order);
+  std::vector<FamilyName> all = families_.find(name);
+  const auto is_made = [&](const FamilyName& found) {
+    return made_by != nullptr && found.is_of(*made_by);
+  };
+  // A rule for any names leaves what they are to the other maps of its network.
+  const bool is_of_any = made_by != nullptr && std::none_of(all.begin(), all.end(), is_made);
+  if (is_of_any) {
+    std::set<std::string> networks;
+    for (const FamilyName& maker : families_.of_rule(*made_by)) {
+      networks.insert(families_.network_of(maker.family));
+    }
+    std::erase_if(all, [&](const FamilyName& found) {
+      return !networks.empty() && !networks.contains(families_.network_of(found.family));
+    });
+  }
+  for (const FamilyName& found : all) {
+    const bool makes = is_made(found);
+    if (made_by == nullptr || makes || is_of_any) orders.insert(found.tensors->order);
     if (found.whole == nullptr || found.whole->lengths.size() != shape.size()) continue;
     (makes ? made : stated).push_back(found);
   }

@@ -35,6 +35,7 @@ FamilyNames::FamilyNames(const std::vector<modelmap::ModelMap>& maps) : maps_(ma
       for (const std::string& shape : entry.pattern.shapes()) {
         by_shape_[shape].push_back(entries_.size());
       }
+      by_place_[{*tensors.place.file, tensors.place.line}].push_back(entries_.size());
       entries_.push_back(std::move(entry));
     }
   }
@@ -50,6 +51,16 @@ std::string FamilyNames::network_of(std::size_t family) const {
     end = side.find(' ', end + 1);
   }
   return side.substr(0, end);
+}
+
+std::vector<FamilyName> FamilyNames::of_rule(const modelmap::MapPlace& place) const {
+  std::vector<FamilyName> all;
+  const auto found = by_place_.find({*place.file, place.line});
+  if (found == by_place_.end()) return all;
+  for (const std::size_t number : found->second) {
+    all.push_back({entries_[number].family, nullptr, entries_[number].tensors, 0, {}, {}});
+  }
+  return all;
 }
 
 std::vector<FamilyName> FamilyNames::find(std::string_view name) const {

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "modelmap/model_map.h"
@@ -45,6 +47,8 @@ class FamilyNames {
   /// layer in many ways. Of the longest part of the name that any family has.
   /// O(length of the name), but for families that have the same names.
   std::vector<FamilyName> find(std::string_view name) const;
+  /// The tensors of a rule or an alias, on both sides.
+  std::vector<FamilyName> of_rule(const modelmap::MapPlace& place) const;
 
  private:
   struct Entry {
@@ -57,6 +61,7 @@ class FamilyNames {
   std::vector<Entry> entries_{};
   /// By Pattern::shape().
   std::unordered_map<std::string, std::vector<std::size_t>> by_shape_{};
+  std::map<std::pair<std::string, std::int64_t>, std::vector<std::size_t>> by_place_{};
 };
 
 }  // namespace reshardfs

@@ -213,6 +213,21 @@ FamilyStages::Stage FamilyStages::with_tied(FamilyStage stage, const std::vector
   return Stage::stated(std::move(stage), place_words(found.front().tensors->place));
 }
 
+/// Of a rule for any names, which have its block in front.
+std::optional<FamilyStages::Stage> FamilyStages::stated_by_maker(const MapPlace& maker,
+                                                                 std::string_view name) const {
+  const std::vector<FamilyName> makers = families_.of_rule(maker);
+  for (std::size_t end = name.rfind('.'); end != std::string_view::npos;
+       end = end == 0 ? end - 1 : name.rfind('.', end - 1)) {
+    for (FamilyName found : makers) {
+      found.prefix = end + 1;
+      if (found.tensors->stage.place == StagePlace::kLayer) continue;
+      if (auto stage = stated_by(found, name)) return stage;
+    }
+  }
+  return std::nullopt;
+}
+
 Known<FamilyStage> FamilyStages::find(const std::string& name, const MapPlace* made_by,
                                       const HasTensor& has_tensor) const {
   std::vector<FamilyName> all = families_.find(name);
@@ -220,6 +235,13 @@ Known<FamilyStage> FamilyStages::find(const std::string& name, const MapPlace* m
   const auto makes = [&](const FamilyName& found) {
     return made_by != nullptr && found.is_of(*made_by) && stated_by(found, name).has_value();
   };
+  const bool is_of_any =
+      made_by != nullptr && std::none_of(all.begin(), all.end(), [&](const FamilyName& found) {
+        return found.is_of(*made_by);
+      });
+  if (is_of_any) {
+    if (auto stage = stated_by_maker(*made_by, name)) return *std::move(stage);
+  }
   if (std::any_of(all.begin(), all.end(), makes)) {
     std::erase_if(all, [&](const FamilyName& found) { return !makes(found); });
   }

@@ -51,6 +51,8 @@ class FamilyStages {
 
   /// Nothing: the map does not say.
   std::optional<Stage> stated_by(const FamilyName& found, std::string_view name) const;
+  std::optional<Stage> stated_by_maker(const modelmap::MapPlace& maker,
+                                       std::string_view name) const;
   std::optional<Stage> stated_by_blocks(const FamilyName& found, std::string_view prefix) const;
   Stage of_layer(const FamilyName& found, const std::string& capture, std::int64_t layer,
                  std::string stack) const;

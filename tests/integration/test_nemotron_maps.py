@@ -16,6 +16,11 @@ from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E
 from mounted import run, run_unittests, scratch  # noqa: E402
 
 MAP = "megatron-nemotron-h"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden_megatron"
+# The dimension that tensor parallelism cuts, by the end of a name (HybridModel's modules); others are whole.
+CUTS = {"word_embeddings.weight": 0, "output_layer.weight": 0, ".z": 0, ".x": 0, ".B": 0, ".C": 0, ".dt": 0, "A_log": 0,
+        ".D": 0, "dt_bias": 0, "mixer.norm.weight": 0, "out_proj.weight": 1, "linear_qkv.weight": 0,
+        "linear_proj.weight": 1, "linear_fc1.weight": 0, "linear_fc2.weight": 1}
 
 
 class Nemotron:
@@ -155,6 +160,57 @@ class NemotronMaps(unittest.TestCase):
                                and "expert_bias" not in name and "e_score" not in name):
                 with self.subTest(name):
                     self.assertEqual(self.shown({key: value for key, value in source.items() if key != name}, model), {})
+
+
+class Sizes(unittest.TestCase):
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+
+    def ranks(self, source: Path, *words: str) -> list[Tensors]:
+        """Those of two stages, each of two ranks."""
+        out = self.root / "out"
+        result = run("export", source, out, "--views", "ranks", "--force", "--map-var", "padded_vocab=64",
+                     "--dst-strategy", "tp=2,pp=2", *words)
+        self.assertEqual(result.code, 0, result.stderr)
+        return [read_safetensors(out / f"rank_{rank}/checkpoint_{rank}.safetensors")[0] for rank in range(4)]
+
+    def test_ranks_have_what_the_modules_of_a_hybrid_model_cut(self) -> None:
+        """Of what Megatron-Core saved, and of what the map makes for it."""
+        case = GOLDEN / "nemotron-h"
+        run("export", case / "torch_dist", self.root / "whole.safetensors")
+        whole = read_safetensors(self.root / "whole.safetensors")[0]
+        ranks = self.ranks(case / "hf", "--map", MAP)
+        for stage, layers in enumerate(((0, 1), (2, 3))):
+            ends = ("embedding.",) if stage == 0 else ("output_layer.", "decoder.final_norm.")
+            names = [name for name in whole if name.startswith((*(f"decoder.layers.{layer}." for layer in layers), *ends))]
+            for part in range(2):
+                rank = ranks[2 * stage + part]
+                self.assertEqual(sorted(rank), sorted(names))
+                for name in names:
+                    kind, array = whole[name]
+                    cut = next((axis for end, axis in CUTS.items() if name.endswith(end)), None)
+                    if name.startswith(("embedding.", "output_layer.")):
+                        array = np.concatenate([array[:60], np.zeros_like(array[60:])])  # padding is not zero in Megatron's
+                    mine = array if cut is None else np.split(array, 2, cut)[part]
+                    self.assertEqual((rank[name][0], rank[name][1].tobytes()), (kind, mine.tobytes()), name)
+
+    def test_gate_above_up_is_not_cut(self) -> None:
+        result = run("plan", GOLDEN / "llama-optimizer/gpt", "--map", "megatron-hybrid", "--weights-only",
+                     "--dst-strategy", "tp=2")
+        self.assertEqual(result.code, 2, result.stdout)
+        self.assertIn("'decoder.layers.{1,3}.mlp.linear_fc1.weight' [48, 16] (several matrices stand in it",
+                      result.stderr)
+
+    def test_stages_hold_layers_of_the_pattern(self) -> None:
+        """Four of them, where the GPTModel has two."""
+        out = self.root / "out"
+        result = run("export", GOLDEN / "llama-optimizer/gpt", out, "--views", "ranks", "--map", "megatron-hybrid",
+                     "--weights-only", "--dst-strategy", "pp=2", "--format", "safetensors")
+        self.assertEqual(result.code, 0, result.stderr)
+        for stage, kinds in enumerate(({"embedding", "layers.0", "layers.1"},
+                                       {"layers.2", "layers.3", "final_norm", "output_layer"})):
+            names = read_safetensors(out / f"rank_{stage}/checkpoint_{stage}.safetensors")[0]
+            self.assertEqual({next(kind for kind in kinds if kind in name) for name in names}, kinds)
 
 
 if __name__ == "__main__":
