@@ -323,7 +323,8 @@ Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<Sou
   });
   for (const InstalledMap& installed : all) {
     const ModelMap map = read_map(installed);
-    if (!is_between(map)) continue;
+    // What sees is left out only if that is asked for.
+    if (!is_between(map) || map.from_side.starts_with(kHub)) continue;
     Chains chains;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
       const Candidate candidate = try_map(installed.name, map, direction, tensors, known.config);

@@ -210,6 +210,14 @@ class DeltaModel:
         return out
 
 
+def newer_name(name: str) -> str:
+    return "model.language_model." + name.removeprefix("model.") if name.startswith("model.") else name
+
+
+def older_name(name: str) -> str:
+    return name if name.startswith("mtp.") else f"language_model.{name}"
+
+
 class DeltaMaps(unittest.TestCase):
     def shown(self, source: Tensors, root: Path, *options: str) -> Tensors:
         write_safetensors(root / "source/model.safetensors", source)
@@ -239,6 +247,29 @@ class DeltaMaps(unittest.TestCase):
                 back = (*config, "--map", name, *packed)
                 self.same(self.shown(model.gpt, root, *back), model.hf)
                 self.same(self.shown(model.hybrid(), root, "--map", HYBRID, *back), model.hf)
+
+    def test_models_that_see_are_their_text_models(self) -> None:
+        seed = random.randrange(1 << 30)
+        for number, older in enumerate((False, True, False, True)):
+            with self.subTest(seed=seed + number, older=older), scratch() as root:
+                model = DeltaModel(np.random.default_rng(seed + number), "dense")
+                text = {name: value for name, value in model.hf.items() if not name.startswith(("exp_avg.", "param."))}
+                core = {name: value for name, value in model.gpt.items() if not name.startswith("optimizer.")}
+                config = {"model_type": "qwen3_5", "text_config": model.config()}
+                (root / "config.json").write_text(json.dumps(config))
+                there = ("--model-config", str(root / "config.json"), "--map-var", "padded_vocab=6")
+                sees = {older_name(name) if older else newer_name(name): value for name, value in text.items()}
+                tower = "vision_tower.x" if older else "model.visual.blocks.0.attn.qkv.weight"
+                both = sees | {tower: (model.kind, model.array(2, 3))}
+                maps = ("--map", "vision-language", "--map", "megatron-qwen35")
+                names = ("--map-var", f"names={'older' if older else 'newer'}")
+                self.same(self.shown(both, root, *there, *maps), core)
+                inside = {f"language_model.{name}": value for name, value in core.items()}
+                self.same(self.shown(both, root, *there, *maps, "--map", "megatron-vision-language"), inside)
+                back = ("--map", "megatron-qwen35", "--map", "vision-language", *there[:2], *names)
+                self.same(self.shown(core, root, *back), sees)
+                sight = {"vision_model.merger.linear_fc1.weight": (model.kind, model.array(2, 3))}
+                self.same(self.shown(inside | sight, root, "--map", "megatron-vision-language", *back), sees)
 
     def test_half_a_prediction_is_refused(self) -> None:
         model = next(model for model in (DeltaModel(np.random.default_rng(seed), "next") for seed in range(9))

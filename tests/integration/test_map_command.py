@@ -85,7 +85,9 @@ class List(CommandThroughMap):
                 first = files[name].splitlines()[1].removeprefix("# ")
                 self.assertTrue(entry["about"].startswith(first), entry["about"])
                 self.assertNotIn("Not visible in", entry["about"])
-                other = "Megatron-Core torch_dist" if name.startswith("megatron-hybrid") else "Hugging Face"
+                between = name in ("megatron-hybrid", "megatron-vision-language")
+                other = "Megatron-Core torch_dist" if between else "Hugging Face"
+                other += " vision-language" if name == "vision-language" else ""
                 self.assertEqual(entry["from"], other)
                 self.assertEqual(entry["to"], self.to_side(name))
                 numbered = [f"{name}-numbered (--map-var layers=numbered)"]
