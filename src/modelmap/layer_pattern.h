@@ -20,6 +20,10 @@ inline constexpr const char* kOldLayerPattern = "hybrid_override_pattern";
 /// In config.json, the pattern of one depth of multi-token prediction.
 inline constexpr const char* kNextTokenPattern = "mtp_hybrid_override_pattern";
 
+/// Lists of the types of layers, which transformers writes instead.
+inline constexpr const char* kLayerTypes = "layers_block_type";
+inline constexpr const char* kNextTokenTypes = "mtp_layers_block_type";
+
 inline constexpr std::string_view kLayerSymbols = "*+DGWCHM-E";
 inline constexpr std::string_view kAttentionSymbols = "*+DGWCH";
 inline constexpr std::string_view kMlpSymbols = "-E";

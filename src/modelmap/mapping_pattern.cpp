@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The pattern of a HybridModel's layers: as it is stated, or as the source's names tell it.
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "modelmap/mapping_work.h"
 
 namespace reshardfs::modelmap {
 namespace {
+
+/// A list of types of layers as a pattern; nothing without the list, or with a type of another
+/// kind.
+std::optional<std::string> pattern_in_list(const ModelConfig& config, const char* key) {
+  constexpr std::array<std::pair<std::string_view, char>, 6> kTypes{{{"linear_attention", 'M'},
+                                                                     {"mamba", 'M'},
+                                                                     {"full_attention", '*'},
+                                                                     {"attention", '*'},
+                                                                     {"mlp", '-'},
+                                                                     {"moe", 'E'}}};
+  const ModelConfig::List* types = config.find_list(key);
+  if (types == nullptr) return std::nullopt;
+  std::string pattern;
+  for (const ModelConfig::Element& type : *types) {
+    const auto* const found = std::find_if(
+        kTypes.begin(), kTypes.end(), [&](const auto& known) { return known.first == type.text; });
+    if (found == kTypes.end()) return std::nullopt;
+    pattern += found->second;
+  }
+  return pattern;
+}
 
 std::optional<StatedPattern> stated_pattern(const MapOptions& options) {
   if (options.pattern) return options.pattern;
@@ -18,7 +41,14 @@ std::optional<StatedPattern> stated_pattern(const MapOptions& options) {
     }
     return StatedPattern{*std::move(text), options.config.file() + ": " + key};
   }
-  return std::nullopt;
+  auto pattern = pattern_in_list(options.config, kLayerTypes);
+  if (!pattern || pattern->empty()) return std::nullopt;
+  const auto next_tokens = pattern_in_list(options.config, kNextTokenTypes);
+  // transformers writes the second list for models without multi-token prediction, too.
+  if (next_tokens && options.config.find("num_nextn_predict_layers").value_or(0) > 0) {
+    *pattern += "/" + *next_tokens;
+  }
+  return StatedPattern{*std::move(pattern), options.config.file() + ": " + kLayerTypes};
 }
 
 Known<LayerPattern> pattern_by_names(const std::optional<NamedLayers>& named) {

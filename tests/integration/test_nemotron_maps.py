@@ -28,6 +28,7 @@ class Nemotron:
 
     def __init__(self, rng: np.random.Generator, prediction: str) -> None:
         self.rng = rng
+        self.lists = False
         self.prediction, self.depths = prediction, int(rng.integers(1, 4))
         self.pattern = "".join(rng.permutation([*"M*-E", *rng.choice([*"M*-E"], rng.integers(0, 4))]))
         self.groups, self.shared, self.d = int(rng.integers(1, 4)), int(rng.integers(1, 4)), 2
@@ -39,6 +40,16 @@ class Nemotron:
             self.fill(prefix)
 
     def config(self) -> dict[str, object]:
+        """As the hub has it, or as transformers writes it."""
+        config = self.numbers()
+        if self.lists:
+            types = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+            config["layers_block_type"] = [types[symbol] for symbol in str(config.pop("hybrid_override_pattern"))]
+            config["mtp_layers_block_type"] = [types[symbol] for symbol in
+                                               str(config.pop("mtp_hybrid_override_pattern")) or "*E"]
+        return config
+
+    def numbers(self) -> dict[str, object]:
         return {"model_type": "nemotron_h", "vocab_size": 6, "hidden_size": self.hidden, "head_dim": self.d,
                 "num_attention_heads": self.groups * self.shared, "num_key_value_heads": self.groups,
                 "hybrid_override_pattern": self.pattern, "mtp_hybrid_override_pattern": self.prediction,
@@ -142,6 +153,9 @@ class NemotronMaps(unittest.TestCase):
         for number, prediction in enumerate(("", "*E", "*-", "*", "*E", "*-")):
             with self.subTest(seed=seed + number, prediction=prediction):
                 model = Nemotron(np.random.default_rng(seed + number), prediction)
+                self.same(self.shown(model.hf, model), model.core)
+                self.same(self.shown(model.core, model), model.hf)
+                model.lists = True
                 self.same(self.shown(model.hf, model), model.core)
                 self.same(self.shown(model.core, model), model.hf)
 
