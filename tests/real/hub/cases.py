@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from jobs import Form, Job
 
-
+# Those of through_maps.py.
+MAPPED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "deepseek_v32", "glm_moe_dsa", "nemotron_h")
 # Of each kind of names and forms one, and of those that people train now all.
 FAMILIES = ("bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "ernie4_5_moe", "exaone_moe", "gemma3",
             "gemma4", "glm4v_moe", "glm5_next", "glm_moe_dsa", "gpt_oss", "granitemoe", "hy_v3", "kimi_k25",
@@ -34,3 +35,7 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     for name in FAMILIES if form.short else FAMILIES + MORE_FAMILIES:
         seed = rng.randrange(1 << 30)
         yield Job(f"family {name} {seed}", "families.forms", {"model_type": name, "seed": seed})
+    for family in MAPPED:
+        for _ in range(max(1, form.pairs // 40)):
+            seed = rng.randrange(1 << 30)
+            yield Job(f"{family} {seed}", "through_maps.megatron", {"family": family, "seed": seed})

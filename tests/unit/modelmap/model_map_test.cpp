@@ -338,6 +338,7 @@ TEST_F(HostileMap, IsRefusedForLongTextsAndDeepTables) {
 
 TEST(InstalledMaps, AllLoad) {
   for (const char* name : {"megatron-deepseek-v3",
+                           "megatron-deepseek-v32",
                            "megatron-gemma3",
                            "megatron-glm4-moe",
                            "megatron-gpt-oss",

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of transformers under the names of Megatron-Core, without reshardfs: by the modules of both programs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+Tensors = dict[str, torch.Tensor]
+SAME_MOE = {"mlp.gate.e_score_correction_bias": "mlp.router.expert_bias", "mlp.gate.weight": "mlp.router.weight",
+            "mlp.shared_experts.down_proj.weight": "mlp.shared_experts.linear_fc2.weight",
+            "mlp.shared_expert.down_proj.weight": "mlp.shared_experts.linear_fc2.weight",
+            "mlp.shared_expert_gate.weight": "mlp.shared_experts.gate_weight"}
+LATENT = {"q_a_proj": "linear_q_down_proj", "q_b_proj": "linear_q_up_proj", "kv_a_proj_with_mqa": "linear_kv_down_proj",
+          "kv_b_proj": "linear_kv_up_proj", "q_a_layernorm": "q_layernorm", "kv_a_layernorm": "kv_layernorm",
+          "o_proj": "linear_proj"}
+INDEXER = {"wq_b": "linear_wq_b", "wk": "linear_wk", "weights_proj": "linear_weights_proj", "k_norm": "k_norm"}
+
+
+def by_groups(config: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gated: bool = False) -> torch.Tensor:
+    """A group's queries, perhaps their gates, its key and its value."""
+    groups, size = config.num_key_value_heads, config.head_dim
+    heads = q.unflatten(0, (groups, -1, 2 if gated else 1, size))
+    rows = [torch.cat([*heads[group].transpose(0, 1).flatten(0, 1), k.unflatten(0, (groups, size))[group],
+                       v.unflatten(0, (groups, size))[group]]) for group in range(groups)]
+    return torch.cat(rows)
+
+
+def outside(hf: Tensors, begin: str, names: dict[str, str], rows: int) -> Tensors:
+    out = {}
+    for mine, theirs in names.items():
+        tensor = hf[mine if mine.startswith("lm_head") else begin + mine]
+        if tensor.dim() == 2:  # padded
+            tensor = torch.cat([tensor, tensor.new_zeros(rows - len(tensor), tensor.shape[1])])
+        out[theirs] = tensor
+    return out
+
+
+def layers_of(hf: Tensors, begin: str) -> list[Tensors]:
+    layers: dict[int, Tensors] = {}
+    for name, tensor in hf.items():
+        if found := re.fullmatch(re.escape(begin) + r"layers\.(\d+)\.(.*)", name):
+            layers.setdefault(int(found[1]), {})[found[2]] = tensor
+    return [layers[number] for number in range(len(layers))]
+
+
+def experts(layer: Tensors, begin: str, *parts: str) -> torch.Tensor:
+    count = sum(name.startswith(begin) and name.endswith(f".{parts[0]}.weight") for name in layer)
+    return torch.stack([torch.cat([layer[f"{begin}{expert}.{part}.weight"] for part in parts])
+                        for expert in range(count)])
+
+
+def mlp(layer: Tensors) -> Tensors:
+    norm = layer["post_attention_layernorm.weight"]
+    if "mlp.gate.weight" not in layer:
+        return {"mlp.linear_fc1.layer_norm_weight": norm, "mlp.linear_fc2.weight": layer["mlp.down_proj.weight"],
+                "mlp.linear_fc1.weight": torch.cat([layer["mlp.gate_proj.weight"], layer["mlp.up_proj.weight"]])}
+    out = {theirs: layer[mine] for mine, theirs in SAME_MOE.items() if mine in layer}
+    shared = "mlp.shared_experts." if "mlp.shared_experts.up_proj.weight" in layer else "mlp.shared_expert."
+    return out | {
+        "pre_mlp_layernorm.weight": norm,
+        "mlp.experts.experts.linear_fc1.weight": experts(layer, "mlp.experts.", "gate_proj", "up_proj"),
+        "mlp.experts.experts.linear_fc2.weight": experts(layer, "mlp.experts.", "down_proj"),
+        "mlp.shared_experts.linear_fc1.weight": torch.cat([layer[f"{shared}{part}_proj.weight"]
+                                                           for part in ("gate", "up")])}
+
+
+def latent(config: Any, layer: Tensors) -> Tensors:
+    out = {"input_layernorm.weight": layer["input_layernorm.weight"]}
+    for mine, theirs in LATENT.items():
+        out[f"self_attention.{theirs}.weight"] = layer[f"self_attn.{mine}.weight"]
+    for mine, theirs in INDEXER.items():
+        for kind in ("weight", "bias"):
+            if (tensor := layer.get(f"self_attn.indexer.{mine}.{kind}")) is not None:
+                out[f"self_attention.core_attention.indexer.{theirs}.{kind}"] = tensor
+    return out
+
+
+def gated(config: Any, layer: Tensors) -> Tensors:
+    q, k, v = (layer[f"self_attn.{name}_proj.weight"] for name in "qkv")
+    return {"self_attention.linear_qkv.layer_norm_weight": layer["input_layernorm.weight"],
+            "self_attention.linear_qkv.weight": by_groups(config, q, k, v, gated=True),
+            "self_attention.linear_proj.weight": layer["self_attn.o_proj.weight"],
+            **{f"self_attention.{name}_layernorm.weight": layer[f"self_attn.{name}_norm.weight"] for name in "qk"}}
+
+
+def delta(config: Any, layer: Tensors) -> Tensors:
+    keys, values = config.linear_num_key_heads, config.linear_num_value_heads
+    key, value = keys * config.linear_key_head_dim, values * config.linear_value_head_dim
+    mine = {name.removeprefix("linear_attn."): tensor for name, tensor in layer.items() if "linear_attn." in name}
+    if "in_proj_qkvz.weight" in mine:  # by key head
+        lengths = [config.linear_key_head_dim] * 2 + [value // keys] * 2
+        parts = mine["in_proj_qkvz.weight"].unflatten(0, (keys, -1)).split(lengths, 1)
+        parts += mine["in_proj_ba.weight"].unflatten(0, (keys, -1)).split(values // keys, 1)
+        parts = [part.flatten(0, 1) for part in parts]
+    else:
+        parts = [*mine["in_proj_qkv.weight"].split([key, key, value]),
+                 *(mine[f"in_proj_{name}.weight"] for name in "zba")]
+    out = {f"in_proj.weight.{name}": part for name, part in
+           zip(("query", "key", "value", "z", "beta", "alpha"), parts, strict=True)}
+    convolved = mine["conv1d.weight"].split([key, key, value])
+    out |= {f"conv1d.weight.{name}": part for name, part in zip(("query", "key", "value"), convolved, strict=True)}
+    out |= {name: mine[name] for name in ("A_log", "dt_bias", "out_proj.weight")}
+    out["out_norm.weight"] = mine["norm.weight"] - 1
+    out["in_proj.layer_norm_weight"] = layer["input_layernorm.weight"]
+    return {f"self_attention.{name}": tensor for name, tensor in out.items()}
+
+
+def gpt(config: Any, hf: Tensors, rows: int) -> Tensors:
+    """Of DeepSeek-V3.2, GLM-5, Qwen3-Next and Qwen3.5."""
+    out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",
+                                 "lm_head.weight": "output_layer.weight",
+                                 "norm.weight": "decoder.final_layernorm.weight"}, rows)
+    for number, layer in enumerate(layers_of(hf, "model.")):
+        attention = (delta if any("linear_attn." in name for name in layer) else
+                     latent if "self_attn.kv_a_layernorm.weight" in layer else gated)
+        for name, tensor in (attention(config, layer) | mlp(layer)).items():
+            out[f"decoder.layers.{number}.{name}"] = tensor
+    return out
+
+
+def nemotron(config: Any, hf: Tensors, rows: int) -> Tensors:
+    """The HybridModel."""
+    out = outside(hf, "backbone.", {"embeddings.weight": "embedding.word_embeddings.weight",
+                                    "lm_head.weight": "output_layer.weight",
+                                    "norm_f.weight": "decoder.final_norm.weight"}, rows)
+    inner, state = config.mamba_num_heads * config.mamba_head_dim, config.n_groups * config.ssm_state_size
+    for number, layer in enumerate(layers_of(hf, "backbone.")):
+        mine = {name.removeprefix("mixer."): tensor for name, tensor in layer.items()}
+        norm = mine.pop("norm.weight") if "A_log" not in mine else layer["norm.weight"]
+        if "A_log" in mine:
+            made = {f"mixer.{name}": mine[name] for name in ("A_log", "D", "dt_bias", "out_proj.weight")}
+            made |= {"mixer.norm.weight": layer["mixer.norm.weight"], "mixer.in_proj.layer_norm_weight": norm}
+            parts = mine["in_proj.weight"].split([inner, inner, state, state, config.mamba_num_heads])
+            made |= {f"mixer.in_proj.weight.{name}": part for name, part in zip(("z", "x", "B", "C", "dt"), parts, strict=True)}
+            for kind in ("weight", "bias"):
+                parts = mine[f"conv1d.{kind}"].split([inner, state, state])
+                made |= {f"mixer.conv1d.{kind}.{name}": part for name, part in zip("xBC", parts, strict=True)}
+        elif "q_proj.weight" in mine:
+            made = {"self_attention.linear_qkv.layer_norm_weight": norm,
+                    "self_attention.linear_qkv.weight": by_groups(config, *(mine[f"{x}_proj.weight"] for x in "qkv")),
+                    "self_attention.linear_proj.weight": mine["o_proj.weight"]}
+        elif "gate.weight" in mine:
+            made = {"pre_mlp_layernorm.weight": norm, "mlp.router.weight": mine["gate.weight"],
+                    "mlp.router.expert_bias": mine["gate.e_score_correction_bias"],
+                    "mlp.shared_experts.linear_fc1.weight": mine["shared_experts.up_proj.weight"],
+                    "mlp.shared_experts.linear_fc2.weight": mine["shared_experts.down_proj.weight"],
+                    "mlp.experts.experts.linear_fc1.weight": experts(mine, "experts.", "up_proj"),
+                    "mlp.experts.experts.linear_fc2.weight": experts(mine, "experts.", "down_proj")}
+        else:
+            made = {"mlp.linear_fc1.layer_norm_weight": norm, "mlp.linear_fc1.weight": mine["up_proj.weight"],
+                    "mlp.linear_fc2.weight": mine["down_proj.weight"]}
+        out |= {f"decoder.layers.{number}.{name}": tensor for name, tensor in made.items()}
+    return out
+
+
+def hybrid(core: Tensors) -> Tensors:
+    """Each attention before its MLP."""
+    out = {}
+    for name, tensor in core.items():
+        if found := re.fullmatch(r"decoder\.layers\.(\d+)\.(.*)", name):
+            half = found[2].startswith(("mlp.", "pre_mlp_layernorm."))
+            name = f"decoder.layers.{2 * int(found[1]) + half}.{found[2]}"
+        out[name.replace("final_layernorm", "final_norm")] = tensor
+    return out

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models of transformers through the maps of Megatron-Core and back."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import core_names
+import torch
+import transformers
+from judge import Counts, exported, require_same
+from safetensors.torch import load_file
+
+DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 4, "linear_value_head_dim": 6,
+         "linear_conv_kernel_dim": 4}
+MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 10}
+SPARSE = {"num_key_value_heads": 4, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+          "v_head_dim": 6, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
+          "topk_group": 1, "moe_intermediate_size": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4}
+MAMBA = {"mamba_num_heads": 4, "mamba_head_dim": 6, "n_groups": 2, "ssm_state_size": 8, "n_routed_experts": 4,
+         "moe_intermediate_size": 12, "moe_shared_expert_intermediate_size": 10, "num_experts_per_tok": 2}
+# The class, what it has beside the numbers of all, and the map.
+FAMILIES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "qwen3_next": ("Qwen3Next", {**DELTA, **MOE}, "megatron-qwen3-next"),
+    "qwen3_5_text": ("Qwen3_5Text", DELTA, "megatron-qwen35"),
+    "qwen3_5_moe_text": ("Qwen3_5MoeText", {**DELTA, **MOE}, "megatron-qwen35"),
+    "deepseek_v32": ("DeepseekV32", SPARSE, "megatron-deepseek-v32"),
+    "glm_moe_dsa": ("GlmMoeDsa", SPARSE, "megatron-deepseek-v32"),
+    "nemotron_h": ("NemotronH", MAMBA, "megatron-nemotron-h"),
+}
+
+
+def config_of(name: str, rng: random.Random) -> transformers.PretrainedConfig:
+    kind, words, _ = FAMILIES[name]
+    layers = rng.randint(2, 5)
+    own: dict[str, Any] = {}
+    if "linear_num_key_heads" in words:
+        own["layer_types"] = rng.sample(["linear_attention", "full_attention"] * layers, layers)
+    if "index_topk" in words:
+        own.update(first_k_dense_replace=1, mlp_layer_types=["dense"] + ["sparse"] * (layers - 1))
+    if name == "nemotron_h":
+        own["hybrid_override_pattern"] = "".join(rng.choices("M*-E", k=layers))
+    common = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
+              "num_key_value_heads": rng.choice((1, 2, 4)), "head_dim": 8, "max_position_embeddings": 64,
+              "num_hidden_layers": layers, "tie_word_embeddings": False, "dtype": rng.choice(("float32", "bfloat16")),
+              "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    return getattr(transformers, f"{kind}Config")(**{**common, **words, **own})
+
+
+def model_of(config: transformers.PretrainedConfig, seed: int) -> torch.nn.Module:
+    """Norms have values from which 1 can be subtracted without a rest."""
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if tensor.is_floating_point():
+                tensor.copy_(1 + torch.randint(-60, 60, tensor.shape) / 128 if "norm" in name else torch.randn(tensor.shape))
+    return model
+
+
+def megatron(directory: Path, family: str, seed: int) -> Counts:
+    rng = random.Random(seed)
+    config = config_of(family, rng)
+    hub = directory / "hub"
+    model_of(config, seed).save_pretrained(hub)
+    saved = load_file(hub / "model.safetensors")
+    name = FAMILIES[family][2]
+    is_hybrid = family == "nemotron_h"
+    core = (core_names.nemotron if is_hybrid else core_names.gpt)(config, saved, 64)
+    chains = {(): core} if is_hybrid else {(): core, ("--map", "megatron-hybrid"): core_names.hybrid(core)}
+    for behind, expected in chains.items():
+        there = ("--map", name, *behind, "--map-var", "padded_vocab=64")
+        require_same(exported(hub, directory, *there), expected, " ".join(there))
+        (directory / "shown.safetensors").rename(directory / "core.safetensors")
+        form = ("--map-var", "layers=numbered") if behind else ()  # by chance, all may be alike
+        back = (*behind, "--map", name, *form, "--model-config", hub)
+        require_same(exported(directory / "core.safetensors", directory, *back), saved, " ".join(map(str, back)))
+        (directory / "core.safetensors").unlink()
+        (directory / "shown.safetensors").unlink()
+    return {"transformers: as the modules of Megatron-Core have it, and back": len(chains)}
