@@ -32,6 +32,8 @@ HYBRIDS: dict[str, dict[str, Any]] = {
     "hybrid model of latent attention": {"pattern": "+-+E+E", "cut": {}, "family": "deepseek-v3", "layers": 3,
                                          "numbered": True},
 }
+# Those of variants.py.
+VARIANTS = ("gated delta nets", "sparse attention")
 # Of a release without Megatron-LM.
 CORE_RUNS = ("four ranks", "Megatron-Core's own layers with experts", "experts on two ranks", "latent attention",
              "tied embeddings and two stages")
@@ -48,4 +50,6 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     if is_newest:
         for name, words in HYBRIDS.items():
             yield Job(name, "judge.hybrid_run", {"seed": form.seed, **words})
+        for variant in VARIANTS:
+            yield Job(variant, "variants.variant_run", {"variant": variant})
         yield Job("a norm that no other program has", "judge.norm_of_queries")

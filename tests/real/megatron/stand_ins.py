@@ -75,14 +75,14 @@ class Linear(Engine):
 
 class LayerNormLinear(Linear):
     def __init__(self, in_features: int, out_features: int, *, eps: float = 1e-5, normalization: str = "LayerNorm",
-                 **words: Any) -> None:
+                 zero_centered_gamma: bool = False, **words: Any) -> None:
         super().__init__(in_features, out_features, **words)
         assert normalization == "RMSNorm", normalization
-        self.eps = eps
+        self.eps, self.center = eps, int(zero_centered_gamma)
         self.layer_norm_weight = nn.Parameter(torch.ones(in_features, dtype=words.get("params_dtype")))
 
     def forward(self, inputs: torch.Tensor, is_first_microbatch: Any = None, **_: Any) -> Any:
-        return super().forward(root_mean_square(inputs, self.layer_norm_weight, self.eps))
+        return super().forward(root_mean_square(inputs, self.layer_norm_weight + self.center, self.eps))
 
 
 class GroupedLinear(Engine):
@@ -113,14 +113,26 @@ class GroupedLinear(Engine):
 
 class RMSNorm(Engine):
     def __init__(self, hidden_size: int | None = None, eps: float = 1e-5, normalized_shape: int | None = None,
-                 **words: Any) -> None:
+                 zero_centered_gamma: bool = False, **words: Any) -> None:
         super().__init__()
-        self.eps = eps
+        self.eps, self.center = eps, int(zero_centered_gamma)
         type_ = words.get("dtype") or words.get("params_dtype")
         self.weight = nn.Parameter(torch.ones(hidden_size or normalized_shape, dtype=type_))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return root_mean_square(inputs, self.weight, self.eps)
+        return root_mean_square(inputs, self.weight + self.center, self.eps)
+
+
+class LayerNorm(Engine):
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, params_dtype: torch.dtype | None = None,
+                 **_: Any) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(normalized_shape, dtype=params_dtype))
+        self.bias = zeros(normalized_shape, type_=params_dtype)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 class DotProductAttention(Engine):
@@ -175,7 +187,8 @@ def general_gemm(one: torch.Tensor, other: torch.Tensor, out_dtype: torch.dtype,
     return [functional.linear(other, one, bias).to(out_dtype)]
 
 
-MODULES = {"transformer_engine.pytorch": (Linear, LayerNormLinear, GroupedLinear, RMSNorm, DotProductAttention),
+MODULES = {"transformer_engine.pytorch": (Linear, LayerNormLinear, GroupedLinear, LayerNorm, RMSNorm,
+                                           DotProductAttention),
            "transformer_engine.pytorch.cpp_extensions": (general_gemm,),
            "transformer_engine.pytorch.optimizers": (FusedAdam,)}
 PACKAGES = ("pytorch", "common", "recipe", "distributed", "module", "ops", "fp8", "float8_tensor", "tensor",
