@@ -55,6 +55,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], Settings, dict[str, Any], str]] =
         "megatron-deepseek-v32"),
 }
 
+# Of the HybridModels.
+PATTERNS = {"gated delta nets": "G-*-G-*-", "sparse attention": "D-DEDE"}
+
 
 def stand_in() -> None:
     """For flash-linear-attention, whose place Megatron-Core's own arithmetic takes but for this, and for a rotation of
@@ -65,7 +68,7 @@ def stand_in() -> None:
     common.l2norm = lambda value, dim=-1, eps=1e-6: value * torch.rsqrt(value.pow(2).sum(dim, keepdim=True) + eps)
 
 
-def build(variant: str) -> torch.nn.Module:
+def build(variant: str, pattern: str) -> torch.nn.Module:
     _, _, settings, words, _ = VARIANTS[variant]
     stand_in()
     kind = MLATransformerConfig if settings.family == "deepseek-v3" else TransformerConfig
@@ -75,13 +78,21 @@ def build(variant: str) -> torch.nn.Module:
                   masked_softmax_fusion=False, apply_rope_fusion=False)
     config.hetereogenous_dist_checkpoint = True
     is_delta = "linear_num_key_heads" in words
+    if pattern:
+        from megatron.core.models.hybrid.hybrid_layer_specs import hybrid_stack_spec
+        from megatron.core.models.hybrid.hybrid_model import HybridModel
+
+        config.num_layers = len(pattern)
+        return HybridModel(config, hybrid_stack_spec, settings.padded, 64, hybrid_layer_pattern=pattern,
+                           parallel_output=False, share_embeddings_and_output_weights=False,
+                           position_embedding_type="rope", rotary_base=10000, rotary_percent=0.5 if is_delta else 1.0)
     return GPTModel(config, gpt_spec(config), settings.padded, 64, parallel_output=False,
                     share_embeddings_and_output_weights=False, position_embedding_type="rope", rotary_base=10000,
                     rotary_percent=0.5 if is_delta else 1.0)
 
 
-def compute(settings: Settings, variant: str, source: Path, output: Path) -> None:
-    network = build(variant)
+def compute(settings: Settings, variant: str, pattern: str, source: Path, output: Path) -> None:
+    network = build(variant, pattern)
     state = dist_checkpointing.load({"model": training.state_of(network, settings)}, str(source), strict="raise_all")
     network.load_state_dict(state["model"])
     with torch.no_grad():
@@ -112,9 +123,12 @@ def variant_run(directory: Path, variant: str) -> Counts:
     _, _, settings, _, name = VARIANTS[variant]
     hub = directory / "hub"
     forked.alone(make_hub, variant, hub, directory / "theirs.pt")
-    reshardfs("export", hub, directory / "start", "--map", name, "--views", "megatron", "--map-var",
-              f"padded_vocab={settings.padded}", "--map-var", "attention_states=0")
-    ranks.run(settings, compute, variant, directory / "start/megatron/release", directory / "own.pt")
-    one, other = torch.load(directory / "theirs.pt"), torch.load(directory / "own.pt")
-    assert torch.allclose(one, other, rtol=1e-4, atol=1e-4), f"logits differ by {(one - other).abs().max()}"
-    return {"Megatron loads --views megatron of a variant of attention, and computes what transformers does": 1}
+    for pattern in ("", PATTERNS[variant]):
+        start = directory / f"start{len(pattern)}"
+        behind = ("--map", "megatron-hybrid", "--map-var", "num_attention_heads=4") if pattern else ()
+        reshardfs("export", hub, start, "--map", name, *behind, "--views", "megatron", "--map-var",
+                  f"padded_vocab={settings.padded}", "--map-var", "attention_states=0")
+        ranks.run(settings, compute, variant, pattern, start / "megatron/release", directory / "own.pt")
+        one, other = torch.load(directory / "theirs.pt"), torch.load(directory / "own.pt")
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4), f"{pattern}: logits differ by {(one - other).abs().max()}"
+    return {"Megatron loads --views megatron of a variant of attention, and computes what transformers does": 2}
