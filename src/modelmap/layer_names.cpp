@@ -32,6 +32,7 @@ constexpr std::array kSymbolNames{
     SymbolName{"linear_attn.", 'G'},
     SymbolName{"self_attn.q_proj.", '*'},
     SymbolName{"mlp.gate.", 'E'},
+    SymbolName{"block_sparse_moe.gate.", 'E'},
     SymbolName{"mlp.gate_proj.", '-'},
 };
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from jobs import Form, Job
 
 # Those of through_maps.py.
+SEEING = ("minimax_m3", "qwen3_5")
 MAPPED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "deepseek_v32", "glm_moe_dsa", "nemotron_h")
 # Of each kind of names and forms one, and of those that people train now all.
 FAMILIES = ("bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "ernie4_5_moe", "exaone_moe", "gemma3",
@@ -39,3 +40,5 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
         for _ in range(max(1, form.pairs // 40)):
             seed = rng.randrange(1 << 30)
             yield Job(f"{family} {seed}", "through_maps.megatron", {"family": family, "seed": seed})
+    for family in SEEING:
+        yield Job(f"{family} that sees", "through_maps.seeing", {"family": family, "seed": form.seed})

@@ -52,7 +52,20 @@ def experts(layer: Tensors, begin: str, *parts: str) -> torch.Tensor:
                         for expert in range(count)])
 
 
+def mixtral_names(layer: Tensors) -> Tensors:
+    """With the names of others for experts."""
+    words = {"block_sparse_moe.e_score_correction_bias": "mlp.gate.e_score_correction_bias",
+             ".w1.": ".gate_proj.", ".w3.": ".up_proj.", ".w2.": ".down_proj.", "block_sparse_moe.": "mlp."}
+    out = {}
+    for name, tensor in layer.items():
+        for mine, theirs in words.items():
+            name = name.replace(mine, theirs)
+        out[name] = tensor
+    return out
+
+
 def mlp(layer: Tensors) -> Tensors:
+    layer = mixtral_names(layer)
     norm = layer["post_attention_layernorm.weight"]
     if "mlp.gate.weight" not in layer:
         return {"mlp.linear_fc1.layer_norm_weight": norm, "mlp.linear_fc2.weight": layer["mlp.down_proj.weight"],
@@ -76,6 +89,11 @@ def latent(config: Any, layer: Tensors) -> Tensors:
             if (tensor := layer.get(f"self_attn.indexer.{mine}.{kind}")) is not None:
                 out[f"self_attention.core_attention.indexer.{theirs}.{kind}"] = tensor
     return out
+
+
+def plain(config: Any, layer: Tensors) -> Tensors:
+    q, k, v = (layer[f"self_attn.{name}_proj.weight"] for name in "qkv")
+    return gated(config, layer) | {"self_attention.linear_qkv.weight": by_groups(config, q, k, v)}
 
 
 def gated(config: Any, layer: Tensors) -> Tensors:
@@ -109,16 +127,32 @@ def delta(config: Any, layer: Tensors) -> Tensors:
 
 
 def gpt(config: Any, hf: Tensors, rows: int) -> Tensors:
-    """Of DeepSeek-V3.2, GLM-5, Qwen3-Next and Qwen3.5."""
+    """Of DeepSeek-V3.2, GLM-5, Qwen3-Next, Qwen3.5 and MiniMax-M3."""
     out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",
                                  "lm_head.weight": "output_layer.weight",
                                  "norm.weight": "decoder.final_layernorm.weight"}, rows)
     for number, layer in enumerate(layers_of(hf, "model.")):
         attention = (delta if any("linear_attn." in name for name in layer) else
-                     latent if "self_attn.kv_a_layernorm.weight" in layer else gated)
+                     latent if "self_attn.kv_a_layernorm.weight" in layer else
+                     plain if config.model_type.startswith("minimax") else gated)
         for name, tensor in (attention(config, layer) | mlp(layer)).items():
             out[f"decoder.layers.{number}.{name}"] = tensor
+        for name, tensor in layer.items():
+            if name.startswith("self_attn.index_"):
+                out[f"lightning_indexers.{number}.{name.removeprefix('self_attn.index_')}"] = tensor
     return out
+
+
+def text_of(saved: Tensors, begin: str) -> dict[str, str]:
+    """The names in a model that sees, each with that in its text model."""
+    head = "language_model.lm_head.weight"
+    names = {name: "model." + name.removeprefix(begin) for name in saved if name.startswith(begin)}
+    return names | ({head: "lm_head.weight"} if head in saved else {"lm_head.weight": "lm_head.weight"})
+
+
+def seeing(core: Tensors) -> Tensors:
+    """Megatron-Bridge's names in a model that sees."""
+    return {name if name.startswith("lightning_") else f"language_model.{name}": tensor for name, tensor in core.items()}
 
 
 def nemotron(config: Any, hf: Tensors, rows: int) -> Tensors:

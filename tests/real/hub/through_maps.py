@@ -31,6 +31,20 @@ FAMILIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "nemotron_h": ("NemotronH", MAMBA, "megatron-nemotron-h"),
 }
 
+# Models that see: their classes, the numbers of the text model, the map, and what its names begin with.
+M3 = {"num_local_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "intermediate_size": 12,
+      "dense_intermediate_size": 24, "shared_intermediate_size": 10, "index_n_heads": 2, "index_head_dim": 8,
+      "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"],
+      "mlp_layer_types": ["dense", "sparse", "sparse"]}
+DENSE = {**DELTA, "layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+SEEING: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
+    "minimax_m3": ("MiniMaxM3VL", "MiniMaxM3SparseForConditionalGeneration", M3, "megatron-minimax-m3",
+                   "language_model.model."),
+    "qwen3_5": ("Qwen3_5", "Qwen3_5ForConditionalGeneration", DENSE, "megatron-qwen35", "model.language_model."),
+}
+EYE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "depth": 1, "num_attention_heads": 2,
+       "num_heads": 2, "image_size": 28, "patch_size": 14, "out_hidden_size": 16, "deepstack_visual_indexes": []}
+
 
 def config_of(name: str, rng: random.Random) -> transformers.PretrainedConfig:
     kind, words, _ = FAMILIES[name]
@@ -50,9 +64,12 @@ def config_of(name: str, rng: random.Random) -> transformers.PretrainedConfig:
 
 
 def model_of(config: transformers.PretrainedConfig, seed: int) -> torch.nn.Module:
+    return filled(transformers.AutoModelForCausalLM.from_config(config), seed)
+
+
+def filled(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     """Norms have values from which 1 can be subtracted without a rest."""
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if tensor.is_floating_point():
@@ -80,3 +97,29 @@ def megatron(directory: Path, family: str, seed: int) -> Counts:
         (directory / "core.safetensors").unlink()
         (directory / "shown.safetensors").unlink()
     return {"transformers: as the modules of Megatron-Core have it, and back": len(chains)}
+
+
+def seeing(directory: Path, family: str, seed: int) -> Counts:
+    """The text model of a model that sees, alone and inside of Megatron-Bridge's."""
+    kind, network, words, name, begin = SEEING[family]
+    text = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "num_hidden_layers": 3, **words}
+    config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=EYE, tie_word_embeddings=False,
+                                                    projector_hidden_size=16)
+    hub = directory / "hub"
+    filled(getattr(transformers, network)(config), seed).save_pretrained(hub)
+    saved = load_file(hub / "model.safetensors")
+    names = core_names.text_of(saved, begin)
+    assert len(names) < len(saved), "the model sees nothing"
+    core = core_names.gpt(config.text_config, {inner: saved[name] for name, inner in names.items()}, 64)
+    for behind, expected in {(): core, ("--map", "megatron-vision-language"): core_names.seeing(core)}.items():
+        there = ("--map", "vision-language", "--map", name, *behind, "--map-var", "padded_vocab=64")
+        require_same(exported(hub, directory, *there), expected, " ".join(there))
+        (directory / "shown.safetensors").rename(directory / "core.safetensors")
+        form = "older" if begin.startswith("language") else "newer"
+        back = (*behind, "--map", name, "--map", "vision-language", "--map-var", f"names={form}", "--model-config", hub)
+        require_same(exported(directory / "core.safetensors", directory, *back), {name: saved[name] for name in names},
+                     " ".join(map(str, back)))
+        (directory / "core.safetensors").unlink()
+        (directory / "shown.safetensors").unlink()
+    return {"transformers: the text model of one that sees, as Megatron-Bridge has it, and back": 2}

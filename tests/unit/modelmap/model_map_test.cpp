@@ -344,6 +344,7 @@ TEST(InstalledMaps, AllLoad) {
                            "megatron-gpt-oss",
                            "megatron-llama",
                            "megatron-minimax-m2",
+                           "megatron-minimax-m3",
                            "megatron-mixtral",
                            "megatron-nemotron-h",
                            "megatron-qwen3-moe",
