@@ -86,6 +86,11 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
              const std::string& tensor) { return parts(names->target(tensor)); };
 }
 
+/// A model that sees has any text model inside: that is no reason to show one as its part.
+bool is_larger_model(const std::string& side) {
+  return side.ends_with(" vision-language");
+}
+
 bool is_yaml(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml");
 }
@@ -566,7 +571,8 @@ std::string ModelMaps::suggestion(std::size_t number,
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = read_map(installed);
     const std::size_t count =
-        std::max(taken(map, Direction::kForward), taken(map, Direction::kInverse));
+        std::max(is_larger_model(map.to_side) ? 0 : taken(map, Direction::kForward),
+                 is_larger_model(map.from_side) ? 0 : taken(map, Direction::kInverse));
     if (count < most) continue;
     if (count > most) better.clear();
     most = count;

@@ -45,7 +45,8 @@ std::optional<StatedPattern> stated_pattern(const MapOptions& options) {
   if (!pattern || pattern->empty()) return std::nullopt;
   const auto next_tokens = pattern_in_list(options.config, kNextTokenTypes);
   // transformers writes the second list for models without multi-token prediction, too.
-  if (next_tokens && options.config.find("num_nextn_predict_layers").value_or(0) > 0) {
+  const auto depths = options.config.find("num_nextn_predict_layers");
+  if (next_tokens && depths && *depths > 0) {
     *pattern += "/" + *next_tokens;
   }
   return StatedPattern{*std::move(pattern), options.config.file() + ": " + kLayerTypes};

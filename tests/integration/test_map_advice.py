@@ -116,6 +116,13 @@ class Advice(unittest.TestCase):
         self.assertIn("no installed map that takes the names of the source shows 'MindFormers', which --views or "
                       "--format asks for: megatron-gemma3 (shows Megatron-Core torch_dist)", result.stderr)
 
+    def test_no_map_puts_a_text_model_into_one_that_sees(self) -> None:
+        for case, name in (("megatron_deepseek_v3", "megatron-llama"), ("megatron_deepseek_v3_back", "megatron-gemma3")):
+            result = self.plan(case, "--map", name, "--map-var", "padded_vocab=24")
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("did you mean", result.stderr)
+            self.assertNotIn("vision-language", result.stderr)
+
     def test_auto_never_packs_experts(self) -> None:
         for case in ("megatron_deepseek_v3", "deepseek_v3", "megatron_glm4_moe", "megatron_mixtral"):
             for words in ((), ("--format", "ckpt"), ("--views", "dcp-hf")):

@@ -107,6 +107,20 @@ class Forms(FamilyTest):
                              "--map-var", "layers=stacked", *VOCABULARY)
         self.assertIn("layers=stacked", error)
 
+    def test_the_text_model_of_kimi_k25_is_that_of_deepseek(self) -> None:
+        """As the hub and Megatron-Bridge name it in the model that sees."""
+        case = "megatron_deepseek_v3"
+        hub, core = golden(case, "src"), golden(case, "expected")
+        sees = {f"language_model.{name}": value for name, value in hub.items()}
+        inside = {f"language_model.{name}": value for name, value in core.items()}
+        eyes = {name: core["decoder.final_layernorm.weight"] for name in ("vision_tower.encoder.final_layernorm.weight",
+                                                                          "mm_projector.pre_norm.weight")}
+        maps = ("--map", "vision-language", "--map", map_of(case), "--map", "megatron-vision-language")
+        rows = ("--map-var", f"padded_vocab={len(core['output_layer.weight'][1])}")
+        same(self, self.shown(sees | eyes, case, *maps, *rows), inside)
+        back = tuple(word for name in maps[:0:-2] for word in ("--map", name))
+        same(self, self.shown(inside | eyes, case, *back, "--map-var", "names=older"), sees)
+
     def test_a_mixtral_is_no_qwen(self) -> None:
         """It would lack the norms of query and key."""
         error = self.refused(golden("megatron_mixtral", "expected"), "megatron_mixtral",
