@@ -29,6 +29,11 @@ class MemorySource final : public ByteSource {
     }
     if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
   }
+  bool gather(const StridedRanges& ranges, std::byte* out) const override {
+    if (ranges.span().end() > size()) return false;
+    copy_ranges(reinterpret_cast<const std::byte*>(bytes_.data()) + ranges.offset(), ranges, out);
+    return true;
+  }
   void check_unchanged() const override {}
 
  private:

@@ -5,176 +5,181 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "base/cast.h"
+#include "checkpoint/quantized/code_lanes.h"
 
 namespace reshardfs {
 namespace {
 
-/// A number that compilers know makes vectors of the loop.
-constexpr std::size_t kLane = 16;
-constexpr std::uint32_t kSign = 1U << 31U;
-constexpr std::uint32_t kInfinity = 0x7f800000;
-constexpr std::uint32_t kNan = 0x7fc00000;
+/// So many codes fill whole bytes.
+constexpr std::size_t kEight = 8;
 
-/// Which NaN a product of a NaN is, depends on the processor; this is the one that PyTorch rounds
-/// to.
-std::uint16_t to_bfloat16(float value, bool is_nan) noexcept {
-  constexpr std::uint16_t kNanOf16 = 0x7fc0;
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U;
-  const std::uint32_t nan =
-      static_cast<std::uint32_t>(is_nan) | static_cast<std::uint32_t>((bits & ~kSign) > kInfinity);
-  return static_cast<std::uint16_t>(nan != 0 ? kNanOf16 : rounded);
-}
+/// Eight codes of some bits each.
+struct Stream {
+  unsigned bits;
 
-/// Small floats: the fields take their places in a float32, whose bias is higher. The product is
-/// exact, also for what is subnormal on the left.
-template <unsigned Bits, unsigned Fraction, int Bias>
-struct SmallFloat {
-  static constexpr unsigned kUp = 23 - Fraction;
-  static constexpr std::uint32_t kSize = (1U << (Bits - 1)) - 1;
-  static constexpr float kBias =
-      std::bit_cast<float>(static_cast<std::uint32_t>(254 - Bias) << 23U);
-
-  static float value(std::uint8_t code, int /*offset*/) noexcept {
-    const std::uint32_t size = code & kSize;
-    const auto exact = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size << kUp) * kBias);
-    return std::bit_cast<float>(exact | (code & (kSize + 1U)) << (32 - Bits));
+  std::size_t bytes() const noexcept { return bits; }
+  [[gnu::always_inline]] void unpack(std::uint64_t stored, std::uint16_t* out) const noexcept {
+    const std::uint64_t mask = (1U << bits) - 1;
+    for (unsigned i = 0; i < kEight; ++i) {
+      out[i] = static_cast<std::uint16_t>(stored >> i * bits & mask);
+    }
   }
-  /// Of these formats, only E4M3 has NaNs.
-  static bool is_nan(std::uint8_t code) noexcept { return Bits == 8 && (code & kSize) == kSize; }
 };
 
-using E4M3 = SmallFloat<8, 3, 7>;
-using E2M1 = SmallFloat<4, 1, 1>;
-using E2M3 = SmallFloat<6, 3, 1>;
+/// Fields 0 to 3 of a word are the codes 0, 2, 4 and 6, and the others those between them.
+struct Interleaved {
+  static constexpr std::size_t bytes() noexcept { return 4; }
+  [[gnu::always_inline]] static void unpack(std::uint64_t stored, std::uint16_t* out) noexcept {
+    constexpr std::uint64_t kFirstOfPair = 0x000f000fU;
 
-struct Unsigned {
-  static float value(std::uint8_t code, int offset) noexcept {
-    return static_cast<float>(code - offset);
+    auto* const pairs = reinterpret_cast<Loose<std::uint32_t>*>(out);
+    for (unsigned i = 0; i < kEight / 2; ++i) {
+      pairs[i] = static_cast<std::uint32_t>(stored >> 4 * i & kFirstOfPair);
+    }
   }
-  static bool is_nan(std::uint8_t /*code*/) noexcept { return false; }
 };
 
-struct Signed {
-  static float value(std::uint8_t code, int offset) noexcept {
-    return static_cast<float>(static_cast<std::int8_t>(code) - offset);
+template <typename Packing>
+[[gnu::always_inline]] inline void unpack_eights(const Packing& packing, const PackedCodes& from,
+                                                 std::span<std::uint16_t> out) noexcept {
+  auto bytes = from.bytes.subspan(static_cast<std::size_t>(from.first / kEight * packing.bytes()));
+  std::size_t skipped = from.first % kEight;
+  while (!out.empty()) {
+    std::uint64_t stored = 0;
+    if (skipped == 0 && out.size() >= kEight && bytes.size() >= sizeof stored) [[likely]] {
+      std::memcpy(&stored, bytes.data(), sizeof stored);
+      packing.unpack(stored, out.data());
+      out = out.subspan(kEight);
+      bytes = bytes.subspan(packing.bytes());
+      continue;
+    }
+    std::array<std::uint16_t, kEight> codes;
+    std::memcpy(&stored, bytes.data(), std::min(bytes.size(), packing.bytes()));
+    packing.unpack(stored, codes.data());
+    const std::size_t count = std::min(kEight - skipped, out.size());
+    std::copy_n(codes.begin() + skipped, count, out.begin());
+    out = out.subspan(count);
+    bytes = bytes.subspan(std::min(bytes.size(), packing.bytes()));
+    skipped = 0;
   }
-  static bool is_nan(std::uint8_t /*code*/) noexcept { return false; }
+}
+
+/// Calls unpack(count, from, out) for all codes, with a count that compilers know: pointers that
+/// point to nothing else make vectors of a loop.
+template <std::size_t kBytes, typename Unpack>
+[[gnu::always_inline]] inline void for_lanes(const std::byte* from, std::span<std::uint16_t> out,
+                                             Unpack&& unpack) noexcept {
+  std::size_t at = 0;
+  for (; at + 2 * kLane <= out.size(); at += 2 * kLane) {
+    unpack(std::integral_constant<std::size_t, 2 * kLane>(), from + at * kBytes, out.data() + at);
+  }
+  for (; at < out.size(); ++at) {
+    unpack(std::integral_constant<std::size_t, 1>(), from + at * kBytes, out.data() + at);
+  }
+}
+
+[[gnu::always_inline]] inline void unpack_bytes(const std::byte* from,
+                                                std::span<std::uint16_t> out) noexcept {
+  for_lanes<1>(from, out,
+               [](auto kCount, const std::byte* __restrict bytes, std::uint16_t* __restrict codes) {
+                 for (std::size_t i = 0; i < kCount; ++i)
+                   codes[i] = std::to_integer<std::uint16_t>(bytes[i]);
+               });
+}
+
+/// Pairs of codes, as many as make vectors; the rest is left.
+[[gnu::always_inline]] inline std::size_t unpack_nibbles(const std::byte* from,
+                                                         std::span<std::uint16_t> out) noexcept {
+  const auto unpack = [](const std::byte* __restrict pairs, std::uint16_t* __restrict codes) {
+    auto* const both = reinterpret_cast<Loose<std::uint32_t>*>(codes);
+    for (std::size_t i = 0; i < kLane; ++i) {
+      const auto pair = std::to_integer<std::uint32_t>(pairs[i]);
+      both[i] = (pair | pair << 12U) & 0x000f000fU;
+    }
+  };
+  std::size_t done = 0;
+  for (; done + 2 * kLane <= out.size(); done += 2 * kLane) {
+    unpack(from + done / 2, out.data() + done);
+  }
+  return done;
+}
+
+[[gnu::always_inline]] inline void unpack_words(const PackedCodes& from,
+                                                std::span<std::uint16_t> out) noexcept {
+  const auto shift = static_cast<unsigned>(from.first) * from.bits;
+  const std::uint32_t mask = (1U << from.bits) - 1;
+  for_lanes<4>(from.bytes.data(), out,
+               [=](auto kCount, const std::byte* __restrict in, std::uint16_t* __restrict codes) {
+                 const auto* const words = reinterpret_cast<const Loose<std::uint32_t>*>(in);
+                 for (std::size_t i = 0; i < kCount; ++i) {
+                   codes[i] = static_cast<std::uint16_t>(words[i] >> shift & mask);
+                 }
+               });
+}
+
+[[gnu::always_inline]] inline void unpack_any(const PackedCodes& from,
+                                              std::span<std::uint16_t> out) noexcept {
+  if (from.packing == CodePacking::kWordsOfRows) return unpack_words(from, out);
+  if (from.packing == CodePacking::kInterleaved) return unpack_eights(Interleaved(), from, out);
+  if (from.bits == 8) return unpack_bytes(from.bytes.data() + from.first, out);
+  PackedCodes rest = from;
+  if (from.bits == 4 && from.first % 2 == 0) {
+    const std::size_t done = unpack_nibbles(from.bytes.data() + from.first / 2, out);
+    rest.first += done;
+    out = out.subspan(done);
+  }
+  unpack_eights(Stream{from.bits}, rest, out);
+}
+
+void unpack_plain(const PackedCodes& from, std::span<std::uint16_t> out) noexcept {
+  unpack_any(from, out);
+}
+
+void decode_plain(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept {
+  decode_with<PlainDecoder>(kind, from, out);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void unpack_with_avx2(const PackedCodes& from,
+                                              std::span<std::uint16_t> out) noexcept {
+  unpack_any(from, out);
+}
+#endif
+
+// On aarch64, the plain code has the vectors of every such processor.
+constexpr std::array kDecoders {
+  Decoder{"plain", unpack_plain, decode_plain},
+#if defined(__x86_64__)
+      Decoder{"AVX2", unpack_with_avx2, decode_with_avx2},
+#endif
 };
 
-template <typename Kind>
-void decode_lane(const std::uint8_t* codes, int offset, float scale, std::byte* out) noexcept {
-  std::array<std::uint16_t, kLane> made;
-  for (std::size_t i = 0; i < kLane; ++i) {
-    made[i] = to_bfloat16(Kind::value(codes[i], offset) * scale, Kind::is_nan(codes[i]));
-  }
-  std::memcpy(out, made.data(), sizeof made);
-}
-
-template <typename Kind>
-void decode_of(std::span<const std::uint8_t> codes, int offset, float scale,
-               std::byte* out) noexcept {
-  for (; codes.size() >= kLane; codes = codes.subspan(kLane), out += 2 * kLane) {
-    decode_lane<Kind>(codes.data(), offset, scale, out);
-  }
-  if (codes.empty()) return;
-  std::array<std::uint8_t, kLane> some{};
-  std::array<std::byte, 2 * kLane> made;
-  std::copy(codes.begin(), codes.end(), some.begin());
-  decode_lane<Kind>(some.data(), offset, scale, made.data());
-  std::memcpy(out, made.data(), 2 * codes.size());
-}
-
-template <typename Kind>
-void decode_each_of(std::span<const std::uint8_t> codes, const int* offsets, const float* scales,
-                    std::byte* out) noexcept {
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const std::uint16_t made =
-        to_bfloat16(Kind::value(codes[i], offsets[i]) * scales[i], Kind::is_nan(codes[i]));
-    std::memcpy(out + 2 * i, &made, sizeof made);
-  }
-}
-
-/// Calls `with` with a value of the type for a kind.
-template <typename With>
-void for_kind(CodeKind kind, With&& with) noexcept {
-  switch (kind) {
-    case CodeKind::kE4M3:
-      return with(E4M3());
-    case CodeKind::kE2M1:
-      return with(E2M1());
-    case CodeKind::kE2M3:
-      return with(E2M3());
-    case CodeKind::kUnsigned:
-      return with(Unsigned());
-    case CodeKind::kSigned:
-      return with(Signed());
-  }
-}
+// --- scales --------------------------------------------------------------------------------------
 
 float from_e8m0(std::byte stored) noexcept {
   constexpr std::uint32_t kHalfOfTheSmallest = 0x00400000;  // 2^-127
   const auto bits = std::to_integer<std::uint32_t>(stored);
-  if (bits == 0xff) return std::bit_cast<float>(kNan);
+  if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
   return std::bit_cast<float>(bits == 0 ? kHalfOfTheSmallest : bits << 23U);
 }
 
 float from_e4m3(std::byte stored) noexcept {
-  const auto code = std::to_integer<std::uint8_t>(stored);
-  return E4M3::is_nan(code) ? std::bit_cast<float>(kNan) : E4M3::value(code, 0);
+  return PlainDecoder::value<E4M3>(std::to_integer<std::uint16_t>(stored), 0);
 }
 
 }  // namespace
 
-void unpack_stream(std::span<const std::byte> row, unsigned bits, std::uint64_t first,
-                   std::span<std::uint8_t> out) noexcept {
-  if (bits == 8) {
-    std::memcpy(out.data(), row.data() + first, out.size());
-    return;
-  }
-  std::size_t done = 0;
-  if (bits == 4) {
-    if (first % 2 == 1 && !out.empty()) {
-      out[done++] = std::to_integer<std::uint8_t>(row[first / 2]) >> 4U;
-    }
-    const std::byte* bytes = row.data() + (first + done) / 2;
-    for (; done + 2 <= out.size(); done += 2, ++bytes) {
-      const auto both = std::to_integer<std::uint8_t>(*bytes);
-      out[done] = both & 15U;
-      out[done + 1] = both >> 4U;
-    }
-    if (done < out.size()) out[done] = std::to_integer<std::uint8_t>(*bytes) & 15U;
-    return;
-  }
-  const unsigned mask = (1U << bits) - 1;
-  for (std::uint64_t bit = first * bits; done < out.size(); bit += bits, ++done) {
-    const std::uint64_t at = bit / 8;
-    unsigned some = std::to_integer<unsigned>(row[at]);
-    if (at + 1 < row.size()) some |= std::to_integer<unsigned>(row[at + 1]) << 8U;
-    out[done] = static_cast<std::uint8_t>(some >> bit % 8 & mask);
-  }
-}
-
-void unpack_interleaved(std::span<const std::byte> row, std::uint64_t first,
-                        std::span<std::uint8_t> out) noexcept {
-  // Where a code of a word is.
-  constexpr std::array<std::uint64_t, 8> kPlaces{0, 4, 1, 5, 2, 6, 3, 7};
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::uint64_t code = first + i;
-    unpack_stream(row, 4, code / 8 * 8 + kPlaces[code % 8], out.subspan(i, 1));
-  }
-}
-
-void decode(CodeKind kind, std::span<const std::uint8_t> codes, int offset, float scale,
-            std::byte* out) noexcept {
-  for_kind(kind, [&](auto of) { decode_of<decltype(of)>(codes, offset, scale, out); });
-}
-
-void decode_each(CodeKind kind, std::span<const std::uint8_t> codes, const int* offsets,
-                 const float* scales, std::byte* out) noexcept {
-  for_kind(kind, [&](auto of) { decode_each_of<decltype(of)>(codes, offsets, scales, out); });
+std::span<const Decoder> decoders() noexcept {
+#if defined(__x86_64__)
+  static const bool has_avx2 =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+  if (!has_avx2) return std::span(kDecoders).first(1);
+#endif
+  return kDecoders;
 }
 
 bool is_scale_type(DType dtype) noexcept {

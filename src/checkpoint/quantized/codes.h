@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "reshardfs/dtype.h"
 
@@ -14,21 +15,37 @@
 
 namespace reshardfs {
 
-/// Codes [first, first + out.size()) of a row, one to a byte.
-/// @param row of CodePacking::kStream; one byte behind its end may be read, if it has one.
-void unpack_stream(std::span<const std::byte> row, unsigned bits, std::uint64_t first,
-                   std::span<std::uint8_t> out) noexcept;
-/// The same of CodePacking::kInterleaved.
-void unpack_interleaved(std::span<const std::byte> row, std::uint64_t first,
-                        std::span<std::uint8_t> out) noexcept;
+/// Where codes are among those of their row.
+struct PackedCodes {
+  CodePacking packing = CodePacking::kStream;
+  unsigned bits = 8;
+  /// From where a code begins whose number is a multiple of eight; of kWordsOfRows, the words from
+  /// the first column that is wanted.
+  std::span<const std::byte> bytes{};
+  /// The first code that is wanted; of kWordsOfRows, which code of each word.
+  std::uint64_t first = 0;
+};
 
-/// Codes that share a scale and an offset. @param offset only of integers. @param out two bytes for
-/// each.
-void decode(CodeKind kind, std::span<const std::uint8_t> codes, int offset, float scale,
-            std::byte* out) noexcept;
-/// Codes with a scale and an offset of each.
-void decode_each(CodeKind kind, std::span<const std::uint8_t> codes, const int* offsets,
-                 const float* scales, std::byte* out) noexcept;
+/// Codes of a row with what they are multiplied by. They have 16 bits, as the values will: then all
+/// steps make vectors of the same length.
+struct ScaledCodes {
+  std::span<const std::uint16_t> codes{};
+  std::size_t first_run = 0;      ///< so many share the first scale
+  std::size_t run = 0;            ///< and so many each of the others
+  const float* scales = nullptr;  ///< of each run
+  const int* offsets = nullptr;   ///< of each run: is taken from codes of integers
+};
+
+/// The same code, compiled for instructions that not every processor has.
+struct Decoder {
+  std::string_view name;
+  void (*unpack)(const PackedCodes& from, std::span<std::uint16_t> out) noexcept;
+  /// @param out two bytes for each code.
+  void (*decode)(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept;
+};
+
+/// Those that this processor can run, the fastest one last.
+std::span<const Decoder> decoders() noexcept;
 
 /// Whether scales may have this type: 32- and 16-bit floats, Float8E4M3, Float8E8M0 and, as the
 /// same, UInt8.

@@ -74,6 +74,8 @@ struct QuantizedWeight {
   bool divides = false;
 
   Shape shown_shape() const;
+  /// Whether all of it shares one scale, and has no zero points.
+  bool has_one_scale() const;
 };
 
 }  // namespace reshardfs

@@ -9,7 +9,7 @@
 
 #include "base/cast.h"
 #include "base/checked.h"
-#include "checkpoint/appended_source.h"
+#include "checkpoint/computed_elements.h"
 #include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
@@ -40,34 +40,30 @@ void add(std::vector<std::byte>& elements, float constant) {
 }
 
 /// Memory: a few hundred KiB for each read.
-class AddedConstant final : public ComputedContent {
+class AddedConstant final : public ComputedElements {
  public:
   /// @param dtype of the sum.
   AddedConstant(const CellGridPtr& grid, DType dtype, float constant)
-      : view_(grid), dtype_(dtype), constant_(constant) {}
+      : ComputedElements(width_of(dtype)), view_(grid), dtype_(dtype), constant_(constant) {}
 
   std::uint64_t size() const override {
     return mul_or_throw(view_.size() / width_of(view_.grid().dtype()),
-                        static_cast<std::uint64_t>(element_size(dtype_)), "the content's size");
-  }
-
-  void read(const ReadRequest& part) const override {
-    auto [offset, out, foreseen] = part;
-    const std::uint64_t width = width_of(dtype_);
-    while (!out.empty()) {
-      const std::uint64_t first = offset / width;
-      const std::size_t skipped = offset % width;
-      const std::uint64_t wanted = (skipped + out.size() + width - 1) / width;
-      const std::vector<std::byte> made =
-          elements(first, std::min(wanted, kElementsAtOnce), foreseen);
-      const std::size_t taken = std::min(out.size(), made.size() - skipped);
-      std::memcpy(out.data(), made.data() + skipped, taken);
-      out = out.subspan(taken);
-      offset += taken;
-    }
+                        static_cast<std::uint64_t>(width()), "the content's size");
   }
 
  private:
+  void make(std::uint64_t first, std::uint64_t count, bool foreseen,
+            std::byte* out) const override {
+    while (count > 0) {
+      const std::uint64_t some = std::min(count, kElementsAtOnce);
+      const std::vector<std::byte> made = elements(first, some, foreseen);
+      std::memcpy(out, made.data(), made.size());
+      first += some;
+      count -= some;
+      out += made.size();
+    }
+  }
+
   std::vector<std::byte> elements(std::uint64_t first, std::uint64_t count, bool foreseen) const {
     const DType stored = view_.grid().dtype();
     std::vector<std::byte> read(count * width_of(stored));

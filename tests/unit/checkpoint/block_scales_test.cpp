@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json_value.h"
-#include "checkpoint/quantized/codes.h"
 #include "checkpoint/quantized/dequantized_content.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
@@ -119,37 +118,6 @@ TEST(DequantizedContent, HasTheSameBytesHoweverItIsRead) {
       EXPECT_EQ(out, all.substr(begin, end - begin)) << begin << " to " << end;
     }
   }
-}
-
-TEST(Codes, AreFoundAtAnyBit) {
-  const std::string bytes("\xa5\x3c\x91\x07\xfe\x48\xd2\x6b", 8);
-  const auto row = std::as_bytes(std::span(bytes));
-  const auto bit = [&](std::uint64_t at) {
-    return static_cast<unsigned>(static_cast<unsigned char>(bytes[at / 8])) >> at % 8 & 1U;
-  };
-  for (unsigned bits = 1; bits <= 8; ++bits) {
-    const std::uint64_t all = 8 * bytes.size() / bits;
-    for (std::uint64_t first = 0; first < all; ++first) {
-      std::vector<std::uint8_t> out(static_cast<std::size_t>(all - first));
-      unpack_stream(row, bits, first, out);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        unsigned want = 0;
-        for (unsigned of = 0; of < bits; ++of) want |= bit((first + i) * bits + of) << of;
-        ASSERT_EQ(out[i], want) << bits << " bits, from " << first << ", " << i;
-      }
-    }
-  }
-}
-
-TEST(Codes, OfIntegersAreTakenFromTheirOffset) {
-  const std::vector<std::uint8_t> codes{0, 1, 8, 15, 0x80};
-  std::string out(2 * codes.size(), '?');
-  const auto bytes = std::as_writable_bytes(std::span(out));
-  decode(CodeKind::kUnsigned, codes, 8, 0.5F, bytes.data());
-  EXPECT_EQ(out.substr(0, 8), std::string("\x80\xc0\x60\xc0\x00\x00\x60\x40", 8))
-      << "-4, -3.5, 0, 3.5";
-  decode(CodeKind::kSigned, codes, 0, 1.0F, bytes.data());
-  EXPECT_EQ(out.substr(8), std::string("\x00\xc3", 2)) << "-128";
 }
 
 }  // namespace
