@@ -18,6 +18,7 @@ constexpr std::uint64_t kElementsAtOnce = 128ULL << 10U;
 constexpr std::uint64_t kStoredRowsAtOnce = 512;
 constexpr std::uint64_t kStoredColumnsAtOnce = kElementsAtOnce / kStoredRowsAtOnce;
 constexpr std::uint64_t kRowsOfTile = 128;
+constexpr std::uint64_t kFastColumns = 32;
 
 /// Eight elements of eight rows.
 constexpr std::size_t kSquare = 8;
@@ -43,64 +44,121 @@ void transpose_square(const std::uint16_t* in, std::uint64_t in_stride, std::byt
   (std::make_index_sequence<kSquare>());
 }
 
+struct Tile {
+  std::uint64_t rows;
+  std::uint64_t columns;
+  std::uint64_t stride;  ///< from row to row, in elements
+};
+
 /// Rows of 16-bit elements as columns.
 /// @param stride of columns that are written, in elements.
-void transpose(const std::uint16_t* in, std::uint64_t rows, std::uint64_t columns,
-               std::uint64_t stride, std::byte* out) noexcept {
-  const std::uint64_t whole_rows = rows / kSquare * kSquare;
-  const std::uint64_t whole_columns = columns / kSquare * kSquare;
+void transpose(const std::uint16_t* in, const Tile& tile, std::uint64_t stride,
+               std::byte* out) noexcept {
+  const std::uint64_t whole_rows = tile.rows / kSquare * kSquare;
+  const std::uint64_t whole_columns = tile.columns / kSquare * kSquare;
   for (std::uint64_t column = 0; column < whole_columns; column += kSquare) {
     for (std::uint64_t row = 0; row < whole_rows; row += kSquare) {
-      transpose_square(in + row * columns + column, columns, out + 2 * (column * stride + row),
-                       stride);
+      transpose_square(in + row * tile.stride + column, tile.stride,
+                       out + 2 * (column * stride + row), stride);
     }
   }
-  for (std::uint64_t column = 0; column < columns; ++column) {
-    for (std::uint64_t row = column < whole_columns ? whole_rows : 0; row < rows; ++row) {
-      std::memcpy(out + 2 * (column * stride + row), in + row * columns + column, 2);
+  for (std::uint64_t column = 0; column < tile.columns; ++column) {
+    for (std::uint64_t row = column < whole_columns ? whole_rows : 0; row < tile.rows; ++row) {
+      std::memcpy(out + 2 * (column * stride + row), in + row * tile.stride + column, 2);
     }
   }
 }
 
-/// @param stride from column to column that is shown, in elements.
-void show_columns(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
-                  std::uint64_t stride, std::byte* out) {
+/// A rectangle whose columns begin and end where decoders are fast.
+WeightRectangle widened(WeightRectangle wanted, std::uint64_t columns) {
+  wanted.column_begin -= wanted.column_begin % kFastColumns;
+  const std::uint64_t behind = wanted.column_end + kFastColumns - 1;
+  wanted.column_end = std::min(columns, behind - behind % kFastColumns);
+  return wanted;
+}
+
+/// Elements of a matrix of which rows are shown.
+void show_rows(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
+               std::byte* out) {
   WeightBand band(weight, wanted, foreseen);
-  const std::uint64_t columns = wanted.columns();
-  std::vector<std::uint16_t> tile(static_cast<std::size_t>(kRowsOfTile * columns));
-  for (std::uint64_t begin = wanted.row_begin; begin < wanted.row_end; begin += kRowsOfTile) {
-    const std::uint64_t rows = std::min(kRowsOfTile, wanted.row_end - begin);
-    for (std::uint64_t row = 0; row < rows; ++row) {
-      band.decode_row(begin + row, reinterpret_cast<std::byte*>(tile.data() + row * columns));
-    }
-    transpose(tile.data(), rows, columns, stride, out + 2 * (begin - wanted.row_begin));
+  for (std::uint64_t row = wanted.row_begin; row < wanted.row_end; ++row) {
+    band.decode_row(row, out);
+    out += 2 * wanted.columns();
   }
 }
 
-/// A rectangle in the order in which it is shown.
-void show(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
-          std::byte* out) {
-  if (!weight.is_transposed) {
-    WeightBand band(weight, wanted, foreseen);
-    for (std::uint64_t row = wanted.row_begin; row < wanted.row_end; ++row) {
-      band.decode_row(row, out);
-      out += 2 * wanted.columns();
+/// Elements of a matrix of which columns are shown: [first, first + count) in that order.
+class Columns {
+ public:
+  Columns(const QuantizedWeight& weight, std::uint64_t rows, std::uint64_t columns,
+          std::uint64_t matrix, std::uint64_t first, std::uint64_t count)
+      : weight_(weight),
+        rows_(rows),
+        columns_(columns),
+        matrix_(matrix),
+        first_(first),
+        end_(first + count) {}
+
+  void show(bool foreseen, std::byte* out) {
+    const std::uint64_t first_column = first_ / rows_;
+    const std::uint64_t end_column = (end_ - 1) / rows_ + 1;
+    const bool is_one = first_column + 1 == end_column;
+    const std::uint64_t first_row = is_one ? first_ % rows_ : 0;
+    const std::uint64_t end_row = is_one ? (end_ - 1) % rows_ + 1 : rows_;
+    out_ = out;
+    WeightRectangle part{.matrix = matrix_};
+    for (part.column_begin = first_column; part.column_begin < end_column;
+         part.column_begin = part.column_end) {
+      part.column_end = std::min(
+          end_column, (part.column_begin / kStoredColumnsAtOnce + 1) * kStoredColumnsAtOnce);
+      for (part.row_begin = first_row; part.row_begin < end_row; part.row_begin = part.row_end) {
+        part.row_end = std::min(end_row, part.row_begin + kStoredRowsAtOnce);
+        show_part(part, foreseen);
+      }
     }
-    return;
   }
-  const std::uint64_t stride = wanted.row_end - wanted.row_begin;
-  WeightRectangle part = wanted;
-  for (; part.column_begin < wanted.column_end; part.column_begin = part.column_end) {
-    part.column_end = std::min(wanted.column_end, part.column_begin + kStoredColumnsAtOnce);
-    for (part.row_begin = wanted.row_begin; part.row_begin < wanted.row_end;
-         part.row_begin = part.row_end) {
-      part.row_end = std::min(wanted.row_end, part.row_begin + kStoredRowsAtOnce);
-      const std::uint64_t at =
-          (part.column_begin - wanted.column_begin) * stride + part.row_begin - wanted.row_begin;
-      show_columns(weight, part, foreseen, stride, out + 2 * at);
+
+ private:
+  void show_part(const WeightRectangle& part, bool foreseen) {
+    const WeightRectangle wide = widened(part, columns_);
+    WeightBand band(weight_, wide, foreseen);
+    const std::uint64_t width = wide.columns();
+    tile_.resize(static_cast<std::size_t>(kRowsOfTile * width));
+    for (std::uint64_t begin = part.row_begin; begin < part.row_end; begin += kRowsOfTile) {
+      const std::uint64_t rows = std::min(kRowsOfTile, part.row_end - begin);
+      for (std::uint64_t row = 0; row < rows; ++row) {
+        band.decode_row(begin + row, reinterpret_cast<std::byte*>(tile_.data() + row * width));
+      }
+      // The first and the last column may be wanted in part.
+      std::uint64_t whole = part.column_begin;
+      std::uint64_t whole_end = part.column_end;
+      const auto in_tile = [&](std::uint64_t column) {
+        return tile_.data() + (column - wide.column_begin);
+      };
+      const auto show_some = [&](std::uint64_t column) {
+        const std::uint64_t at = column * rows_ + begin;
+        for (std::uint64_t row = 0; row < rows; ++row) {
+          if (at + row < first_ || at + row >= end_) continue;
+          std::memcpy(out_ + 2 * (at + row - first_), in_tile(column) + row * width, 2);
+        }
+      };
+      if (whole * rows_ < first_) show_some(whole++);
+      if (whole < whole_end && whole_end * rows_ > end_) show_some(--whole_end);
+      if (whole == whole_end) continue;
+      transpose(in_tile(whole), {rows, whole_end - whole, width}, rows_,
+                out_ + 2 * (whole * rows_ + begin - first_));
     }
   }
-}
+
+  const QuantizedWeight& weight_;
+  std::uint64_t rows_;
+  std::uint64_t columns_;
+  std::uint64_t matrix_;
+  std::uint64_t first_;
+  std::uint64_t end_;
+  std::byte* out_ = nullptr;
+  std::vector<std::uint16_t> tile_;
+};
 
 }  // namespace
 
@@ -138,25 +196,23 @@ std::uint64_t DequantizedContent::size() const {
 
 void DequantizedContent::make(std::uint64_t first, std::uint64_t count, bool foreseen,
                               std::byte* out) const {
-  const std::uint64_t lines = weight_.is_transposed ? columns_ : rows_;
-  const std::uint64_t length = weight_.is_transposed ? rows_ : columns_;
-  // Lines of a transposed weight are made by parts.
-  const std::uint64_t at_once = weight_.is_transposed ? count : std::min(count, kElementsAtOnce);
+  const std::uint64_t of_matrix = rows_ * columns_;
   while (count > 0) {
-    const std::uint64_t line = first / length;
-    const std::uint64_t begin = first % length;
-    std::uint64_t some = 1;  // lines
-    const std::uint64_t end = std::min({length, begin + count, begin + at_once});
-    if (begin == 0 && end == length) {
-      some = std::clamp<std::uint64_t>(std::min(count, at_once) / length, 1, lines - line % lines);
-    }
-    WeightRectangle wanted{line / lines, line % lines, line % lines + some, begin, end};
+    const std::uint64_t matrix = first / of_matrix;
+    const std::uint64_t begin = first % of_matrix;
+    std::uint64_t done = std::min(count, of_matrix - begin);
     if (weight_.is_transposed) {
-      std::swap(wanted.row_begin, wanted.column_begin);
-      std::swap(wanted.row_end, wanted.column_end);
+      Columns(weight_, rows_, columns_, matrix, begin, done).show(foreseen, out);
+    } else {
+      done = std::min(done, kElementsAtOnce);
+      const std::uint64_t row = begin / columns_;
+      const std::uint64_t column = begin % columns_;
+      // Whole rows, or some of one.
+      const std::uint64_t rows = column == 0 ? std::max<std::uint64_t>(done / columns_, 1) : 1;
+      const std::uint64_t end = rows == 1 ? std::min(columns_, column + done) : columns_;
+      show_rows(weight_, {matrix, row, row + rows, column, end}, foreseen, out);
+      done = rows * (end - column);
     }
-    show(weight_, wanted, foreseen, out);
-    const std::uint64_t done = some * (end - begin);
     first += done;
     count -= done;
     out += width() * done;

@@ -94,7 +94,10 @@ StoredRows scales_of(const QuantizedWeight& weight, const WeightRectangle& wante
 }
 
 WeightBand::WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen)
-    : weight_(weight), wanted_(wanted), foreseen_(foreseen) {
+    : weight_(weight),
+      wanted_(wanted),
+      foreseen_(foreseen),
+      has_one_scale_(weight.has_one_scale()) {
   codes_ = load(weight.codes, codes_of(weight, wanted));
   load_scales();
   load_offsets();
@@ -122,7 +125,7 @@ void WeightBand::load_scales() {
   const StoredRows rows = scales_of(weight_, wanted_);
   scale_rows_ = rows.rows;
   scale_columns_ = rows.in_row / width;
-  if (!weight_.has_one_scale()) {
+  if (!has_one_scale_) {
     const Block block(weight_);
     scale_row_ = wanted_.row_begin / block.rows;
     scale_column_ = wanted_.column_begin / block.columns;
@@ -225,7 +228,7 @@ void WeightBand::decode_row(std::uint64_t row, std::byte* out) {
   decoder.unpack({weight_.packing, weight_.bits, bytes, first}, unpacked_);
   ScaledCodes codes{.codes = unpacked_, .first_run = unpacked_.size(), .run = unpacked_.size()};
   std::uint64_t scale = 0;
-  if (!weight_.has_one_scale()) {
+  if (!has_one_scale_) {
     const Block block(weight_);
     codes.run = static_cast<std::size_t>(block.columns);
     codes.first_run =

@@ -56,6 +56,7 @@ class WeightBand {
   const QuantizedWeight& weight_;
   WeightRectangle wanted_;
   bool foreseen_;
+  bool has_one_scale_;
   Bytes codes_;
   std::uint64_t scale_row_ = 0;      ///< the first one
   std::uint64_t scale_column_ = 0;   ///< the first one
