@@ -16,7 +16,8 @@
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
-#include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/quantized/dequantize.h"
+#include "checkpoint/quantized/weight_parts.h"
 #include "conversion/auto_map.h"
 #include "conversion/completeness.h"
 #include "conversion/derived_fit.h"
@@ -428,7 +429,8 @@ class Opening {
                     command_for_rules(options_), foreign_names(*tables_.checkpoint));
   }
 
-  std::vector<FamilyTensor> tensors_of_family() const {
+  std::vector<FamilyTensor> tensors_of_family() {
+    find_quantized();
     std::vector<FamilyTensor> tensors;
     for (const SourceParameter& parameter : source_->parameters()) {
       if (!parameter.grid) continue;
@@ -437,18 +439,30 @@ class Opening {
                          parameter.grid->full_shape(),
                          place == made_by_.end() ? nullptr : &place->second,
                          takes(target_options_.names, name_map_, parameter.name)});
-      tensors.back().scaled = scaled_weight(parameter.name);
+      const auto part = quantized_parts_->find(parameter.name);
+      if (part != quantized_parts_->end()) tensors.back().part = part->second;
+      const auto why = refused_parts_.find(parameter.name);
+      if (why != refused_parts_.end()) tensors.back().unknown = why->second;
     }
     return tensors;
   }
 
-  std::optional<ScaledWeight> scaled_weight(const std::string& scale) const {
-    const std::string_view name = weight_of_scale(scale);
-    if (name.empty()) return std::nullopt;
-    const SourceParameter* const weight = source_->find(std::string(name));
-    if (weight == nullptr || !weight->grid || !is_block_weight(weight->dtype)) return std::nullopt;
-    if (!block_) block_.emplace(read_block_shape(maps_.config_file(), recording(nullptr, inputs_)));
-    return ScaledWeight{weight->name, weight->grid->full_shape(), *block_};
+  /// Of a source that is shown as it is stored.
+  void find_quantized() {
+    if (quantized_parts_) return;
+    quantized_parts_.emplace();
+    if (!maps_.empty() || options_.source.dequantize) return;
+    const auto name_of = [&](const std::string& stored) {
+      return opening_.renames()(stored).value_or(stored);
+    };
+    const QuantizedModel model = quantized_model(tables_.checkpoint->files(), maps_.config_file(),
+                                                 recording(nullptr, inputs_));
+    for (auto& [name, part] : weight_parts(model.weights)) {
+      quantized_parts_->emplace(name_of(name), std::move(part));
+    }
+    for (const auto& [why, names] : model.refused) {
+      for (const std::string& name : names) refused_parts_.emplace(name_of(name), why);
+    }
   }
 
   std::shared_ptr<TargetTable> make_target() {
@@ -516,8 +530,9 @@ class Opening {
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
   std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
   /// The shape of blocks in config.json, read at its first use.
-  mutable std::optional<std::optional<BlockShape>> block_{};
-  std::map<std::string, modelmap::MapPlace> made_by_;  ///< of what a map shows, where there is one
+  std::optional<std::map<std::string, WeightPart>> quantized_parts_{};  ///< by name, if looked for
+  std::map<std::string, std::string> refused_parts_{};  ///< why they do not fit, by name
+  std::map<std::string, modelmap::MapPlace> made_by_;   ///< of what a map shows, where there is one
   TargetOptions target_options_;
   std::shared_ptr<TargetTable> target_;
   std::shared_ptr<TargetTable> whole_;

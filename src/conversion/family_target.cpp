@@ -253,7 +253,8 @@ PlaceSource FamilyTarget::place_source(const std::vector<FamilyTensor>& tensors)
 Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes,
                                       const TensorPlan* plan) const {
   if (!sizes.cuts()) return Known<FamilyCut>::derived({}, "nothing is cut");
-  if (tensor.scaled) return cut_of_scales(tensor, sizes, plan);
+  if (!tensor.unknown.empty()) return Known<FamilyCut>::unknown(tensor.unknown);
+  if (tensor.part) return cut_of_part(tensor, sizes, plan);
   return cut_of_weight(tensor.name, tensor.shape, tensor.made_by, plan);
 }
 
@@ -289,33 +290,29 @@ Known<FamilyCut> FamilyTarget::cut_of_weight(const std::string& name, const Shap
   return Cut::stated(std::move(cut), plan->origin());
 }
 
-Known<FamilyCut> FamilyTarget::cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes,
-                                             const TensorPlan* plan) const {
-  const ScaledWeight& weight = *tensor.scaled;
-  const Known<FamilyCut> stated = cut_of_weight(weight.name, weight.shape, tensor.made_by, plan);
+Known<FamilyCut> FamilyTarget::cut_of_part(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                                           const TensorPlan* plan) const {
+  const WeightPart& part = *tensor.part;
+  const Known<FamilyCut> stated = cut_of_weight(part.weight, part.shape, tensor.made_by, plan);
   if (!stated) return stated;
   FamilyCut cut = *stated;
   cut.whole = std::nullopt;  // that of the weight
   if (!cut.dimension) return Known<FamilyCut>::derived(std::move(cut), stated.origin());
-  if (!weight.block) {
-    return Known<FamilyCut>::unknown(
-        "no config.json states quantization_config.weight_block_size; --dequantize shows weights "
-        "without scales");
-  }
-  if (tensor.shape != scale_shape(weight.shape, *weight.block)) {
-    return Known<FamilyCut>::unknown("it has no value for each block of its weight");
-  }
-  const std::size_t behind = weight.shape.size() - *cut.dimension;
-  const std::int64_t block = behind == 1   ? weight.block->columns
-                             : behind == 2 ? weight.block->rows
-                                           : 1;
+  const WeightPart::Along& along = part.along[*cut.dimension];
+  const std::int64_t length = part.shape[*cut.dimension];
   const std::int64_t parts = cut.by_experts ? sizes.expert : sizes.tensor;
-  const std::int64_t length = weight.shape[*cut.dimension];
-  if (length % parts == 0 && length / parts % block == 0) {
-    return Known<FamilyCut>::derived(std::move(cut), stated.origin());
+  if (length % parts != 0 || length / parts % along.together != 0) {
+    const std::string fitting =
+        length % along.together == 0 ? divisors_of(length / along.together) : "";
+    return Known<FamilyCut>::unknown(
+        fmt::format("its weight is cut within groups of {} that are stored together; {}; "
+                    "--dequantize shows weights without scales",
+                    along.together,
+                    fitting.empty() ? "no number of ranks would do"
+                                    : "these numbers of ranks would do: " + fitting));
   }
-  return Known<FamilyCut>::unknown("its weight is cut within blocks of " + std::to_string(block) +
-                                   "; --dequantize shows weights without scales");
+  cut.dimension = along.dimension;
+  return Known<FamilyCut>::derived(std::move(cut), stated.origin());
 }
 
 std::int64_t FamilyTarget::tensor_parts() const {

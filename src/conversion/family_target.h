@@ -10,7 +10,7 @@
 #include "reshardfs/shape.h"
 #include "reshardfs/strategy.h"
 
-#include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/quantized/weight_parts.h"
 #include "conversion/model_maps.h"
 #include "modelmap/family_cuts.h"
 #include "modelmap/family_stages.h"
@@ -24,13 +24,6 @@ namespace reshardfs {
 
 struct PlaceSource;
 
-/// The weight that a tensor has the scales of, one for each block: they are cut as the weight is.
-struct ScaledWeight {
-  std::string name{};
-  Shape shape{};
-  std::optional<BlockShape> block{};  ///< nothing: no config.json states it
-};
-
 /// A tensor that is to be laid out.
 struct FamilyTensor {
   std::string name{};                           ///< as maps know it
@@ -39,10 +32,11 @@ struct FamilyTensor {
   const modelmap::MapPlace* made_by = nullptr;  ///< the rule of a map; nullptr: none made it
   /// Others are no target's, but tell how many layers there are.
   bool is_shown = true;
-  std::optional<ScaledWeight> scaled{};
+  std::optional<WeightPart> part{};  ///< of a quantized weight: cut as this one is
+  std::string unknown{};             ///< why it cannot be cut; empty: nothing is known against it
 
   /// The name of the tensor of which maps say where it is cut.
-  const std::string& stated_name() const noexcept { return scaled ? scaled->name : name; }
+  const std::string& stated_name() const noexcept { return part ? part->weight : name; }
 };
 
 /// Those that a map makes. The mapping must outlive them.
@@ -104,8 +98,8 @@ class FamilyTarget {
                           const TensorPlan* plan) const;
   Known<FamilyCut> cut_of_weight(const std::string& name, const Shape& shape,
                                  const modelmap::MapPlace* made_by, const TensorPlan* plan) const;
-  Known<FamilyCut> cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes,
-                                 const TensorPlan* plan) const;
+  Known<FamilyCut> cut_of_part(const FamilyTensor& tensor, const ParallelSizes& sizes,
+                               const TensorPlan* plan) const;
   SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
                        const ParallelSizes& sizes) const;
 

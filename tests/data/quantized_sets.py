@@ -56,11 +56,15 @@ class Drawn:
 
 
 class Draw:
-    def __init__(self, seed: int) -> None:
+    """:param even: a number that divides all numbers of groups, blocks, rows and experts."""
+
+    def __init__(self, seed: int, even: int = 1) -> None:
         self.rng = np.random.default_rng(seed)
+        self.even = even
 
     def size(self, most: int, multiple: int = 1) -> int:
-        return int(self.rng.integers(1, most // multiple + 1)) * multiple
+        multiple *= self.even
+        return int(self.rng.integers(1, max(1, most // multiple) + 1)) * multiple
 
     def codes(self, shape: tuple[int, ...], bits: int) -> np.ndarray:
         return self.rng.integers(0, 1 << bits, shape)
@@ -114,7 +118,7 @@ class Draw:
             stored, scales = self.scales(kind, cells)
             codes = self.codes(shape, bits)
             values = codes - (1 << bits - 1)
-            module = f"model.layers.{number}.q_proj"
+            module = f"model.layers.{number}.self_attn.{'qo'[number]}_proj"
             if not symmetric:
                 zeros = self.codes(cells, bits)
                 values = values - self.spread(zeros - (1 << bits - 1), shape, block)
@@ -143,7 +147,7 @@ class Draw:
         shape = (*self.lead(), self.size(60), self.size(300, group))
         codes = self.codes(shape, bits)
         stored, scales = self.scales(kind, self.grid(shape, (1, group)))
-        module = "model.layers.0.up_proj"
+        module = "model.layers.0.mlp.up_proj"
         if name == "nvfp4":
             factor = self.scales("F32", (1,))[0]
             scales = scales / factor[0]
@@ -171,7 +175,7 @@ class Draw:
         stored, scales = self.scales(kind, cells)
         codes = self.codes(shape, 8).astype(np.uint8)
         values = E4M3[codes] if is_float else codes.view(np.int8).astype("<f4")
-        module = "model.layers.1.o_proj"
+        module = "model.layers.1.mlp.down_proj"
         if not symmetric:
             zeros = self.rng.integers(-128, 128, cells).astype(np.int8)
             values = values - self.spread(zeros.reshape(1, 1) if strategy == "tensor" else zeros, shape, block)

@@ -180,8 +180,8 @@ class Dequantize(unittest.TestCase):
                 self.assertEqual(got[name][1].tobytes(), np.ascontiguousarray(want).tobytes(), name)
         result = run("export", model.place, self.root / "other", "--dst-strategy", "tp=8", "--format", "safetensors")
         self.assertEqual(result.code, 2)
-        self.assertIn("its weight is cut within blocks of 128; --dequantize shows weights without scales",
-                      one_line(result))
+        self.assertIn("its weight is cut within groups of 128 that are stored together; these numbers of ranks would "
+                      "do: 2, 4; --dequantize shows weights without scales", one_line(result))
 
     def test_maps_take_what_is_dequantized(self) -> None:
         model = Model(self.root / "m", 9, sizes=((16, 8),))

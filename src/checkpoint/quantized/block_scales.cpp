@@ -9,9 +9,6 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_value.h"
-#include "modelmap/variables.h"
-#include "storage/local/directory.h"
-#include "storage/small_file.h"
 
 namespace reshardfs {
 namespace {
@@ -93,25 +90,6 @@ std::optional<BlockShape> stated_block(const JsonValue& quantization, const std:
         .in_file(config);
   }
   return BlockShape{lengths[0], lengths[1]};
-}
-
-std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
-                                           const SourceTreePtr& tree) {
-  if (config.empty() || path_kind(config, tree) != PathKind::kOther) return std::nullopt;
-  const std::string text = read_small_file(config, modelmap::kMaxConfigBytes, tree);
-  const auto document = JsonDocument::parse(text);
-  if (!document || !document->value().is_object()) return std::nullopt;
-  std::optional<BlockShape> stated;
-  for (const JsonValue& quantization : quantizations_in(document->value())) {
-    const std::optional<BlockShape> block = stated_block(quantization, config.string());
-    if (stated && block && *block != *stated) {
-      throw Error(ErrorKind::kBadInput, "states two weight_block_size that differ")
-          .in_file(config.string())
-          .hint("keep the one that the weights have");
-    }
-    if (block) stated = block;
-  }
-  return stated;
 }
 
 std::string_view weight_of_scale(std::string_view name) {

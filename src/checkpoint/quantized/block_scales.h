@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +17,6 @@
 #include "reshardfs/shape.h"
 
 #include "base/json/json_value.h"
-#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -44,16 +42,12 @@ struct BlockShape {
   bool operator==(const BlockShape&) const = default;
 };
 
+/// More columns than a row has: a row has one scale, whatever its length is.
+inline constexpr std::int64_t kWholeRow = std::int64_t{1} << 62;
+
 /// weight_block_size of one quantization_config; nothing: it states none, or null.
 /// @throws Error kBadInput if it is no pair of positive numbers.
 std::optional<BlockShape> stated_block(const JsonValue& quantization, const std::string& config);
-
-/// quantization_config.weight_block_size of a config.json: see quantizations_in().
-/// @return nothing if it states none, or there is no such file.
-/// @throws Error kBadInput if it is no pair of positive numbers, or the file states several; what
-///         reading the file throws.
-std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
-                                           const SourceTreePtr& tree);
 
 inline constexpr std::string_view kScaleSuffix = "_scale_inv";
 

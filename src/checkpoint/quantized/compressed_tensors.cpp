@@ -150,7 +150,9 @@ class CompressedTensors {
           std::any_of(of.begin(), of.end(), [](auto group_of) { return group_of != -1; })) {
         return refuse(entry, "its columns are in the order of weight_g_idx (act-order)");
       }
+      weight.stated.push_back(parts_.stored(*order));
     }
+    weight.stated.push_back(parts_.stored(*stated));
     weight.row_bytes = static_cast<std::uint64_t>(weight.shape.back()) * 4;
     weight.shape = words;
     weight.kind = CodeKind::kUnsigned;
@@ -179,7 +181,7 @@ class CompressedTensors {
         weight.scales = parts_.stored(scale);
         return true;
       case Strategy::kChannel:
-        return take_scales(parts_, entry, scale, {1, std::max<std::int64_t>(columns, 1)}, weight);
+        return take_scales(parts_, entry, scale, {1, kWholeRow}, weight);
       case Strategy::kBlock:
         return take_scales(parts_, entry, scale, group.block, weight);
       case Strategy::kGroup:

@@ -125,17 +125,20 @@ void leave_out_activations(ModelParts& parts) {
 
 }  // namespace
 
-std::size_t quantized_weights(std::span<const RankFile> files, const std::filesystem::path& config,
-                              const SourceTreePtr& tree) {
-  if (files.empty() || has_slices(files)) return 0;
-  try {
-    ModelParts parts(files);
-    find_weights(parts, read_quantization(config, tree));
-    refuse_the_rest(parts);
-    return parts.refused().empty() ? parts.weights() : 0;
-  } catch (const Error&) {
-    return 0;  // dequantize() tells
+QuantizedModel quantized_model(std::span<const RankFile> files, const std::filesystem::path& config,
+                               const SourceTreePtr& tree) {
+  if (files.empty() || has_slices(files)) return {};
+  const QuantizationStatement statement = read_quantization(config, tree);
+  if (statement.method.empty()) return {};
+  ModelParts parts(files);
+  find_weights(parts, statement);
+  refuse_the_rest(parts);
+  QuantizedModel model{statement.file, {}, parts.refused()};
+  for (const TensorEntry* const entry : parts.entries()) {
+    const ModelParts::Shown* const shown = parts.shown(*entry);
+    if (shown != nullptr) model.weights.push_back(*shown);
   }
+  return model;
 }
 
 void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::filesystem::path& config,

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "checkpoint/quantized/model_parts.h"
 #include "checkpoint/ranks/rank_file.h"
 #include "storage/source_tree.h"
 
@@ -23,8 +26,18 @@ namespace reshardfs {
 void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::filesystem::path& config,
                 const SourceTreePtr& tree);
 
-/// How many weights dequantize() would show; 0 if it would throw.
-std::size_t quantized_weights(std::span<const RankFile> files, const std::filesystem::path& config,
-                              const SourceTreePtr& tree);
+/// What dequantize() would show.
+struct QuantizedModel {
+  std::string file{};  ///< the one that states it; empty: none does
+  std::vector<ModelParts::Shown> weights{};
+  /// Tensors that do not fit what is stated, by the reason. If there are any, dequantize() throws.
+  std::map<std::string, std::vector<std::string>> refused{};
+};
+
+/// @param files, config, tree as for dequantize().
+/// @return nothing if there are slices, or nothing is quantized
+/// @throws Error as dequantize() of what is stated
+QuantizedModel quantized_model(std::span<const RankFile> files, const std::filesystem::path& config,
+                               const SourceTreePtr& tree);
 
 }  // namespace reshardfs

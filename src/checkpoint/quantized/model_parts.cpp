@@ -37,9 +37,9 @@ StoredTensor ModelParts::stored(const TensorEntry& entry) {
   const RankFile& file = files_[places_.at(entry.name).file];
   if (entry.extents.size() != 1 || entry.encoding != ContentEncoding::kPlain) {
     if (entry.content_bytes > 0) refuse("it is in several pieces", entry.name);
-    return {file.source, {}, entry.dtype, entry.shape};
+    return {file.source, {}, entry.dtype, entry.shape, entry.name};
   }
-  return {file.source, entry.extents.front(), entry.dtype, entry.shape};
+  return {file.source, entry.extents.front(), entry.dtype, entry.shape, entry.name};
 }
 
 std::vector<std::byte> ModelParts::content(const TensorEntry& entry) const {

@@ -153,8 +153,7 @@ class ModelOpt {
       return false;
     }
     weight.scales = parts_.stored(scale);
-    weight.block = {is_one ? std::max<std::int64_t>(rows, 1) : 1,
-                    std::max<std::int64_t>(weight.shape.back(), 1)};
+    weight.block = {is_one ? std::max<std::int64_t>(rows, 1) : 1, kWholeRow};
     return true;
   }
 
@@ -255,6 +254,7 @@ class IntegerWords {
     if (order != nullptr && !is_in_order(*order, columns, group)) {
       return parts_.refuse("its columns are in the order of g_idx (act-order)", entry.name);
     }
+    if (order != nullptr) weight.stated.push_back(parts_.stored(*order));
     weight.zeros = parts_.stored(*zeros);
     weight.zero_packing = ZeroPacking::kRows;
     if (adds_one_) {

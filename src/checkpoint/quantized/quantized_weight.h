@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
@@ -19,6 +21,7 @@ struct StoredTensor {
   ByteRange place{};
   DType dtype = DType::kFloat32;
   Shape shape{};
+  std::string name{};
 };
 
 /// What a code of a weight stands for, before it is scaled.
@@ -72,6 +75,8 @@ struct QuantizedWeight {
   /// are brought together first.
   std::optional<StoredTensor> factor{};
   bool divides = false;
+
+  std::vector<StoredTensor> stated{};  ///< what describes all of it: weight_shape, g_idx
 
   Shape shown_shape() const;
   /// Whether all of it shares one scale, and has no zero points.

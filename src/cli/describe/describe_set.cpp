@@ -2,6 +2,7 @@
 #include "cli/describe/describe_set.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "checkpoint/catalogue.h"
 #include "checkpoint/quantized/block_scales.h"
 #include "checkpoint/quantized/dequantize.h"
+#include "checkpoint/quantized/weight_parts.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "checkpoint/whole/stated_words.h"
 #include "cli/describe/free_names.h"
@@ -75,6 +77,7 @@ class Describer {
     out_.format = std::move(kind.words);
     out_.place = places_of(source_.named, set_);
     describe_names();
+    if (!source_.options.dequantize) find_quantized();
     out_.written_by = stated_writers(set_.root(), set_);
     describe_model();
     describe_quantization();
@@ -131,13 +134,37 @@ class Describer {
       shown = "shown as BFloat16";
     } else if (!holds_quantized()) {
       shown = "but no tensor is stored in such a form";
-    } else if (shown_weights_ =
-                   quantized_weights(set_.files(), set_.completeness().config, nullptr);
-               shown_weights_ > 0) {
-      shown += fmt::format("; --dequantize shows {} weights as BFloat16", shown_weights_);
+    } else if (!quantized_.weights.empty()) {
+      shown = fmt::format("{}; {}; --dequantize shows BFloat16", forms_of_weights(), shown);
     }
     out_.quantized =
         fmt::format("{} ({}): {}", fmt::join(methods, ", "), out_.model.quantization_by, shown);
+  }
+
+  /// What cannot be told of them is no matter of a description: dequantize() says it.
+  void find_quantized() {
+    try {
+      quantized_ = quantized_model(set_.files(), set_.completeness().config, nullptr);
+    } catch (const Error&) {
+      quantized_ = {};
+    }
+    if (!quantized_.refused.empty()) quantized_.weights.clear();
+    parts_ = weight_parts(quantized_.weights);
+  }
+
+  /// "INT4 in groups of 128 (1234 weights), FP8 by row (12)"
+  std::string forms_of_weights() const {
+    std::map<std::string, std::size_t> counts;
+    for (const ModelParts::Shown& shown : quantized_.weights) ++counts[form_words(shown.weight)];
+    std::vector<std::pair<std::string, std::size_t>> forms(counts.begin(), counts.end());
+    std::stable_sort(forms.begin(), forms.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text;
+    for (const auto& [form, count] : forms) {
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", form,
+                          text.empty() ? counted(count, "weight") : std::to_string(count));
+    }
+    return text;
   }
 
   bool holds_quantized() const {
@@ -164,9 +191,15 @@ class Describer {
     }
   }
 
-  void count(const Shape& shape, DType dtype) {
+  /// Of a quantized weight, the elements that it stands for.
+  void count(const std::string& name, const Shape& shape, DType dtype) {
     if (!is_array(dtype)) return;
-    *out_.model.elements += static_cast<std::uint64_t>(element_count(shape));
+    const auto part = parts_.find(name);
+    if (part == parts_.end()) {
+      *out_.model.elements += static_cast<std::uint64_t>(element_count(shape));
+    } else if (part->second.is_codes) {
+      *out_.model.elements += static_cast<std::uint64_t>(element_count(part->second.shape));
+    }
     out_.model.bytes +=
         static_cast<std::uint64_t>(content_size(shape, dtype, "a parameter's size"));
   }
@@ -180,7 +213,7 @@ class Describer {
         out_.model.elements.reset();
         return;
       }
-      count(parameter.grid->full_shape(), parameter.dtype);
+      count(parameter.name, parameter.grid->full_shape(), parameter.dtype);
     }
   }
 
@@ -188,7 +221,8 @@ class Describer {
     out_.model.elements = 0;
     for (const RankFile& file : set_.files()) {
       for (const TensorEntry& entry : file.index->entries()) {
-        if (!is_training_state(entry.name, set_.state_prefixes())) count(entry.shape, entry.dtype);
+        if (is_training_state(entry.name, set_.state_prefixes())) continue;
+        count(entry.name, entry.shape, entry.dtype);
       }
     }
   }
@@ -276,7 +310,7 @@ class Describer {
     if (source_.options.state_key.empty() && set_.takes_state_key()) {
       next.state_keys = set_.beside().wrappers;
     }
-    next.can_dequantize = is_whole && shown_weights_ > 0;
+    next.can_dequantize = is_whole && !quantized_.weights.empty();
     const bool is_known = std::find(next.state_keys.begin(), next.state_keys.end(), wrapper_) !=
                           next.state_keys.end();
     if (!wrapper_.empty() && !is_known) next.state_keys.push_back(wrapper_);
@@ -337,7 +371,8 @@ class Describer {
   const CheckpointSet& set_;
   RankNames ranks_;
   const KnownSource known_;
-  std::size_t shown_weights_ = 0;  ///< of quantized ones, that --dequantize would show
+  QuantizedModel quantized_;  ///< what --dequantize would show
+  std::map<std::string, WeightPart> parts_;
   std::optional<ProvenSizes> sizes_;
   std::string wrapper_;  ///< of all names, where --state-key takes it off
   SetDescription out_;

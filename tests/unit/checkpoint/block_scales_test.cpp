@@ -10,7 +10,6 @@
 #include "base/json/json_value.h"
 #include "checkpoint/quantized/dequantized_content.h"
 #include "support/errors.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/recording_source.h"
 
 namespace reshardfs::block_scales_tests {
@@ -18,40 +17,20 @@ namespace {
 
 using test::expect_error;
 using test::RecordingSource;
-using test::TempDir;
 
-std::optional<BlockShape> block_in(const std::string& config) {
-  const TempDir directory;
-  directory.write("config.json", config);
-  return read_block_shape(directory.path() / "config.json", nullptr);
+std::optional<BlockShape> block_in(const std::string& quantization) {
+  return stated_block(JsonDocument::parse(quantization)->value(), "config.json");
 }
 
 TEST(BlockScales, AreStatedByTheConfiguration) {
-  EXPECT_EQ(block_in(R"({"quantization_config": {"weight_block_size": [128, 64]}})"),
-            (BlockShape{128, 64}));
-  EXPECT_EQ(block_in(R"({"quantization_config": {"quant_method": "fp8"}})"), std::nullopt);
-  EXPECT_EQ(block_in(R"({"quantization_config": null})"), std::nullopt);
+  EXPECT_EQ(block_in(R"({"weight_block_size": [128, 64]})"), (BlockShape{128, 64}));
+  EXPECT_EQ(block_in(R"({"weight_block_size": null})"), std::nullopt);
   EXPECT_EQ(block_in("{}"), std::nullopt);
-  EXPECT_EQ(block_in("no JSON"), std::nullopt);
-  EXPECT_EQ(read_block_shape("", nullptr), std::nullopt);
   for (const char* const wrong : {"128", "[128]", "[0, 128]", "[128, -1]", "[1, 2, 3]",
                                   "[128, 1.5]", "[128, \"x\"]", "{\"a\": 1, \"b\": 2}"}) {
-    expect_error(ErrorKind::kBadInput, {"config.json", "no pair of lengths"}, [&] {
-      block_in(R"({"quantization_config": {"weight_block_size": )" + std::string(wrong) + "}}");
-    });
+    expect_error(ErrorKind::kBadInput, {"config.json", "no pair of lengths"},
+                 [&] { block_in(R"({"weight_block_size": )" + std::string(wrong) + "}"); });
   }
-}
-
-TEST(BlockScales, MayBeStatedForAPartOfTheModel) {
-  const std::string one = R"("quantization_config": {"weight_block_size": [128, 64]})";
-  const std::string none = R"("quantization_config": {"weight_block_size": null})";
-  EXPECT_EQ(block_in(R"({"text_config": {)" + one + "}}"), (BlockShape{128, 64}));
-  EXPECT_EQ(block_in("{" + one + R"(, "text_config": {)" + one + "}}"), (BlockShape{128, 64}));
-  EXPECT_EQ(block_in("{" + one + R"(, "vision_config": {)" + none + "}}"), (BlockShape{128, 64}));
-  EXPECT_EQ(block_in("{" + none + "}"), std::nullopt);
-  expect_error(ErrorKind::kBadInput, {"config.json", "two weight_block_size that differ"}, [&] {
-    block_in("{" + one + R"(, "a": {"quantization_config": {"weight_block_size": [64, 64]}}})");
-  });
 }
 
 TEST(QuantizationConfig, NamesItsMethods) {
