@@ -27,7 +27,7 @@ EXAMPLES = {
     "format": ["ckpt", "safetensors"], "fuse-option": ["noatime"], "fuse-socket": "/run/reshardfs/fuse.sock",
     "gid": 0, "include": ["*"], "log-file": "reshardfs.log", "map": ["mindformers-qwen3"],
     "map-direction": ["forward"], "map-var": ["interleaved=0"], "model-config": "Qwen3-8B",
-    "name-map": "names.json", "ranks": "0-3,7", "read-ahead-kb": 1024, "rename": ["model.language_model.*=model.*"],
+    "name-map": "names.json", "quantize": "nvfp4", "ranks": "0-3,7", "read-ahead-kb": 1024, "rename": ["model.language_model.*=model.*"],
     "s3-addressing": "path",
     "s3-endpoint": "https://store.example.com:9000", "s3-profile": "default", "s3-region": "us-east-1",
     "src-join": ["*.embedding_table"], "src-pattern": "rank_{rank}/*.ckpt", "src-prefix": "net_1", "state-key": "model",

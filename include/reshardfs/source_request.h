@@ -48,6 +48,9 @@ struct SourceRequest {
   /// Shows weights in 8-bit floats that have a scale for each block (`weight_scale_inv`) as
   /// BFloat16, and leaves the scales out. config.json states the blocks.
   bool dequantize = false;
+  /// "nvfp4": shows weights in MXFP4 as NVFP4, without loss; other weights in few bits are refused.
+  /// Empty: nothing is shown in another form.
+  std::string quantize{};
   /// "OLD=NEW", in the patterns of model maps: new names for the tensors that match OLD, in this
   /// order. Strategies and the set's own metadata have the stored names, all else the new ones.
   std::vector<std::string> renames{};

@@ -36,6 +36,9 @@ class AppendedSource : public ByteSource {
   /// @throws Error kBadInput if the source becomes too large.
   ByteRange append(std::unique_ptr<const ComputedContent> content);
 
+  /// What it begins with.
+  const ByteSourcePtr& stored() const noexcept { return file_; }
+
   const std::string& name() const override { return file_->name(); }
   std::uint64_t size() const override { return size_; }
   /// Bytes of the file; what stands behind them is computed.
@@ -49,9 +52,6 @@ class AppendedSource : public ByteSource {
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
-
- protected:
-  const ByteSourcePtr& file() const noexcept { return file_; }
 
  private:
   struct Behind {

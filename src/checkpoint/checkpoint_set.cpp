@@ -21,6 +21,7 @@
 #include "checkpoint/indexes/index_cache.h"
 #include "checkpoint/indexes/index_reader.h"
 #include "checkpoint/quantized/dequantize.h"
+#include "checkpoint/quantized/nvfp4.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/set_age.h"
 #include "checkpoint/source_links.h"
@@ -160,8 +161,12 @@ void CheckpointSet::select_below(const CheckpointOptions& options) {
   keep_state(options.state_key, unreadable_);
 }
 
-void CheckpointSet::dequantize(const std::filesystem::path& path,
-                               const CheckpointOptions& options) {
+void CheckpointSet::show_weights(const std::filesystem::path& path,
+                                 const CheckpointOptions& options) {
+  if (options.dequantize && !options.quantize.empty()) {
+    throw Error(ErrorKind::kUsage, "--dequantize and --quantize contradict each other")
+        .hint("give one of them");
+  }
   std::filesystem::path config = options.model_config;
   SourceTreePtr tree;
   if (config.empty()) {
@@ -172,7 +177,12 @@ void CheckpointSet::dequantize(const std::filesystem::path& path,
     config /= "config.json";
   }
   if (!tree) tree = recording(nullptr, inputs_of(options.listed));
-  reshardfs::dequantize(files_, catalogue_ && catalogue_->states_layouts(), config, tree);
+  const bool has_layouts = catalogue_ && catalogue_->states_layouts();
+  if (options.dequantize) {
+    dequantize(files_, has_layouts, config, tree);
+  } else {
+    quantize_to_nvfp4(files_, has_layouts, config, tree);
+  }
   identity_ = std::nullopt;  // it names what the files have, not what is shown
 }
 

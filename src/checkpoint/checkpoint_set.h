@@ -57,6 +57,8 @@ struct CheckpointOptions {
   /// Weights in 8-bit floats with the scales of their blocks are read as BFloat16: see
   /// dequantize().
   bool dequantize = false;
+  /// "nvfp4": see quantize_to_nvfp4(); empty: not.
+  std::string quantize{};
   /// The config.json that states the blocks, or its directory; empty: the one beside the files.
   std::filesystem::path model_config{};
   /// How many files are opened at once; 0: as many as suit the source.
@@ -162,7 +164,7 @@ class CheckpointSet {
   /// Shows quantized weights as BFloat16, for files that were read without.
   /// @param path of the source.
   /// @throws Error kBadInput if scales and blocks do not fit the weights, kMissing without blocks.
-  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
+  void show_weights(const std::filesystem::path& path, const CheckpointOptions& options);
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;

@@ -338,7 +338,7 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   unreadable_.push_back(std::move(set.unreadable_));
   set.set_completeness(found_.completeness);
   try {
-    if (options_.dequantize) set.dequantize(path_, options_);
+    if (options_.dequantize || !options_.quantize.empty()) set.show_weights(path_, options_);
   } catch (Error& error) {
     report(FaultKind::kFile, std::nullopt, std::move(error));
   }

@@ -204,7 +204,7 @@ void read_strided(const ByteSource& source, const TorchTensor& tensor, const Rea
 }
 
 ByteRange InOrderSource::add(TorchTensor tensor) {
-  return append(std::make_unique<const InOrder>(file(), std::move(tensor)));
+  return append(std::make_unique<const InOrder>(stored(), std::move(tensor)));
 }
 
 }  // namespace reshardfs

@@ -451,7 +451,7 @@ class Opening {
   void find_quantized() {
     if (quantized_parts_) return;
     quantized_parts_.emplace();
-    if (!maps_.empty() || options_.source.dequantize) return;
+    if (!maps_.empty() || options_.source.dequantize || !options_.source.quantize.empty()) return;
     const auto name_of = [&](const std::string& stored) {
       return opening_.renames()(stored).value_or(stored);
     };

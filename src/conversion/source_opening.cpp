@@ -195,6 +195,7 @@ CheckpointOptions set_options(const SourceRequest& request) {
   options.prefix = request.prefix;
   options.state_key = request.state_key;
   options.dequantize = request.dequantize;
+  options.quantize = request.quantize;
   options.model_config = request.maps.model_config;
   if (request.side.empty()) return options;
   options.prefix_option = "--" + request.side + "prefix";

@@ -11,6 +11,7 @@ const std::vector<SourceOption>& plain_source_options() {
       {"src-prefix", &SourceRequest::prefix},
       {"state-key", &SourceRequest::state_key},
       {"dequantize", &SourceRequest::dequantize},
+      {"quantize", &SourceRequest::quantize},
       {"step", &SourceRequest::step},
       {"src-join", &SourceRequest::join},
       {"rename", &SourceRequest::renames},

@@ -148,7 +148,8 @@ class CompressedTensors {
       const std::vector<std::int64_t> of = integers(*order, parts_.content(*order));
       if (of.empty() ||
           std::any_of(of.begin(), of.end(), [](auto group_of) { return group_of != -1; })) {
-        return refuse(entry, "its columns are in the order of weight_g_idx (act-order)");
+        parts_.refuse_form("its columns are in the order of weight_g_idx (act-order)", entry.name);
+        return false;
       }
       weight.stated.push_back(parts_.stored(*order));
     }

@@ -28,10 +28,11 @@ bool has_slices(std::span<const RankFile> files) {
   });
 }
 
-void require_whole(std::span<const RankFile> files, bool has_layouts) {
+void require_whole(std::span<const RankFile> files, bool has_layouts, std::string_view option) {
   if (!has_layouts && !has_slices(files)) return;
-  throw Error(ErrorKind::kUsage,
-              "--dequantize takes a model of whole tensors, and this checkpoint has slices")
+  throw Error(
+      ErrorKind::kUsage,
+      std::string(option) + " takes a model of whole tensors, and this checkpoint has slices")
       .hint("leave it out, or export the whole model first");
 }
 
@@ -77,9 +78,9 @@ void refuse_the_rest(ModelParts& parts) {
     const std::string& name = entry->name;
     const auto [module, part] = module_name(name);
     if (part == "pre_quant_scale") {
-      parts.refuse("the inputs of its module are scaled by it, which no weight shows", name);
+      parts.refuse_form("the inputs of its module are scaled by it, which no weight shows", name);
     } else if (part.starts_with("svdquant_lora_") || part == "bitmask") {
-      parts.refuse("it changes a weight in a way that --dequantize does not know", name);
+      parts.refuse_form("it changes a weight in a way that --dequantize does not know", name);
     }
     if (parts.is_used(*entry) || parts.is_refused(name)) continue;
     if (!weight_of_scale(name).empty()) {
@@ -110,18 +111,41 @@ void leave_out_activations(ModelParts& parts) {
   }
 }
 
-[[noreturn]] void fail(const ModelParts& parts, const std::string& directory,
-                       const std::filesystem::path& config, bool is_stated) {
+[[noreturn]] void fail(const ModelParts& parts, std::string_view option,
+                       const std::string& directory, const std::filesystem::path& config,
+                       bool is_stated) {
   std::string words;
   for (const auto& [why, names] : parts.refused()) {
     words += (words.empty() ? "" : "; ") + name_list(names) + ": " + why;
   }
-  Error error(ErrorKind::kUnsupported, "--dequantize cannot scale " + words);
+  Error error(ErrorKind::kUnsupported, std::string(option) + " cannot scale " + words);
   error.in_file(directory);
   if (is_stated) throw error.hint(kLeaveOut);
   throw error.hint(config.empty() ? "bring the config.json that belongs to the model beside it"
                                   : printable(config.string()) + " must state it");
 }
+
+/// BFloat16.
+class DequantizedWeights final : public WeightForm {
+ public:
+  std::string_view option() const override { return "--dequantize"; }
+
+  void show(const TensorEntry& codes, const ModelParts::Shown& shown, AppendedSource& file,
+            std::vector<TensorEntry>& out) override {
+    TensorEntry weight = codes;
+    const Shape shape = shown.weight.shown_shape();
+    weight.name = shown.name;
+    weight.shape = shape;
+    weight.dtype = DType::kBFloat16;
+    weight.content_bytes =
+        static_cast<std::uint64_t>(content_size(shape, weight.dtype, "the size of a tensor"));
+    if (weight.content_bytes > 0) {
+      weight.extents = FileExtents{
+          file.append(std::make_unique<const DequantizedContent>(shown.weight, file.stored()))};
+    }
+    out.push_back(std::move(weight));
+  }
+};
 
 }  // namespace
 
@@ -133,7 +157,7 @@ QuantizedModel quantized_model(std::span<const RankFile> files, const std::files
   ModelParts parts(files);
   find_weights(parts, statement);
   refuse_the_rest(parts);
-  QuantizedModel model{statement.file, {}, parts.refused()};
+  QuantizedModel model{statement.file, {}, parts.refused(), parts.forms()};
   for (const TensorEntry* const entry : parts.entries()) {
     const ModelParts::Shown* const shown = parts.shown(*entry);
     if (shown != nullptr) model.weights.push_back(*shown);
@@ -141,9 +165,10 @@ QuantizedModel quantized_model(std::span<const RankFile> files, const std::files
   return model;
 }
 
-void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::filesystem::path& config,
-                const SourceTreePtr& tree) {
-  require_whole(files, has_layouts);
+void show_weights(std::vector<RankFile>& files, bool has_layouts,
+                  const std::filesystem::path& config, const SourceTreePtr& tree,
+                  WeightForm& form) {
+  require_whole(files, has_layouts, form.option());
   const QuantizationStatement statement = read_quantization(config, tree);
   // The new indexes take the places of those that `parts` refers to.
   const std::vector<RankFile> before = files;
@@ -151,11 +176,14 @@ void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::files
   const std::string directory = files.front().path.parent_path().string();
   find_weights(parts, statement);
   refuse_the_rest(parts);
-  if (!parts.refused().empty()) fail(parts, directory, config, !statement.method.empty());
+  if (parts.refused().empty()) form.check(parts);
+  if (!parts.refused().empty()) {
+    fail(parts, form.option(), directory, config, !statement.method.empty());
+  }
   if (parts.weights() == 0) {
     throw Error(ErrorKind::kUsage, "has no quantized weights")
         .in_file(directory)
-        .hint("leave --dequantize out");
+        .hint("leave " + std::string(form.option()) + " out");
   }
   leave_out_activations(parts);
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -163,24 +191,24 @@ void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::files
     std::vector<TensorEntry> entries;
     for (const TensorEntry& entry : before[i].index->entries()) {
       if (parts.is_left_out(entry)) continue;
-      TensorEntry& out = entries.emplace_back(entry);
       const ModelParts::Shown* const shown = parts.shown(entry);
-      if (shown == nullptr) continue;
-      const Shape shape = shown->weight.shown_shape();
-      out.name = shown->name;
-      out.shape = shape;
-      out.dtype = DType::kBFloat16;
-      out.content_bytes =
-          static_cast<std::uint64_t>(content_size(shape, out.dtype, "the size of a tensor"));
-      if (out.content_bytes == 0) continue;
-      out.extents = FileExtents{appended->append(
-          std::make_unique<const DequantizedContent>(shown->weight, before[i].source))};
+      if (shown == nullptr) {
+        entries.push_back(entry);
+      } else {
+        form.show(entry, *shown, *appended, entries);
+      }
     }
     files[i].index = std::make_shared<const FileIndex>(std::move(entries), IndexHints{},
                                                        BoxOffsets{}, before[i].index->refused());
     files[i].source = appended;
     files[i].unexamined = nullptr;
   }
+}
+
+void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::filesystem::path& config,
+                const SourceTreePtr& tree) {
+  DequantizedWeights form;
+  show_weights(files, has_layouts, config, tree, form);
 }
 
 }  // namespace reshardfs

@@ -36,7 +36,7 @@ const TensorEntry* ModelParts::find(std::string_view module, std::string_view pa
 StoredTensor ModelParts::stored(const TensorEntry& entry) {
   const RankFile& file = files_[places_.at(entry.name).file];
   if (entry.extents.size() != 1 || entry.encoding != ContentEncoding::kPlain) {
-    if (entry.content_bytes > 0) refuse("it is in several pieces", entry.name);
+    if (entry.content_bytes > 0) refuse_form("it is in several pieces", entry.name);
     return {file.source, {}, entry.dtype, entry.shape, entry.name};
   }
   return {file.source, entry.extents.front(), entry.dtype, entry.shape, entry.name};
@@ -68,6 +68,11 @@ void ModelParts::leave_out(const TensorEntry& entry) {
 void ModelParts::refuse(const std::string& why, std::string_view name) {
   refused_[why].emplace_back(name);
   refused_names_.emplace(name);
+}
+
+void ModelParts::refuse_form(const std::string& why, std::string_view name) {
+  forms_.insert(why);
+  refuse(why, name);
 }
 
 const ModelParts::Shown* ModelParts::shown(const TensorEntry& entry) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,10 @@ class ModelParts {
   void show(const TensorEntry& codes, std::string name, QuantizedWeight weight);
   /// It is used for a weight, and is not shown.
   void leave_out(const TensorEntry& entry);
-  /// The model cannot be dequantized.
+  /// The model cannot be dequantized: what is stored contradicts what is stated, or a part lacks.
   void refuse(const std::string& why, std::string_view name);
+  /// Likewise, though nothing is wrong with it.
+  void refuse_form(const std::string& why, std::string_view name);
 
   struct Shown {
     std::string name;
@@ -59,6 +62,8 @@ class ModelParts {
   const std::map<std::string, std::vector<std::string>>& refused() const noexcept {
     return refused_;
   }
+  /// Reasons of refuse_form().
+  const std::set<std::string>& forms() const noexcept { return forms_; }
 
  private:
   struct Place {
@@ -73,6 +78,7 @@ class ModelParts {
   std::unordered_set<const TensorEntry*> left_out_;
   std::unordered_set<std::string> modules_;
   std::map<std::string, std::vector<std::string>> refused_;
+  std::set<std::string> forms_;
   std::unordered_set<std::string> refused_names_;
 };
 

@@ -252,7 +252,7 @@ class IntegerWords {
       return parts_.refuse("its qzeros do not have a value for each scale", entry.name);
     }
     if (order != nullptr && !is_in_order(*order, columns, group)) {
-      return parts_.refuse("its columns are in the order of g_idx (act-order)", entry.name);
+      return parts_.refuse_form("its columns are in the order of g_idx (act-order)", entry.name);
     }
     if (order != nullptr) weight.stated.push_back(parts_.stored(*order));
     weight.zeros = parts_.stored(*zeros);

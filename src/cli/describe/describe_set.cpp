@@ -77,7 +77,7 @@ class Describer {
     out_.format = std::move(kind.words);
     out_.place = places_of(source_.named, set_);
     describe_names();
-    if (!source_.options.dequantize) find_quantized();
+    if (!source_.options.dequantize && source_.options.quantize.empty()) find_quantized();
     out_.written_by = stated_writers(set_.root(), set_);
     describe_model();
     describe_quantization();
@@ -132,6 +132,8 @@ class Describer {
     std::string shown = "codes and scales pass as they are stored";
     if (source_.options.dequantize) {
       shown = "shown as BFloat16";
+    } else if (!source_.options.quantize.empty()) {
+      shown = "shown as NVFP4";
     } else if (!holds_quantized()) {
       shown = "but no tensor is stored in such a form";
     } else if (!quantized_.weights.empty()) {

@@ -37,6 +37,11 @@ std::vector<Option> rows_of_a_side() {
       {.name = "dequantize",
        .help = "Compare the weights of {} that are 8-bit floats with a scale for each block as "
                "BFloat16"},
+      {.name = "quantize",
+       .takes = Takes::kText,
+       .type = "nvfp4",
+       .help = "Compare the weights of {} that are in MXFP4 as NVFP4",
+       .choices = {"nvfp4"}},
       {.name = "join",
        .takes = Takes::kTexts,
        .type = "GLOB",

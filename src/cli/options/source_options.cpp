@@ -85,6 +85,14 @@ std::vector<Option> reading_rows() {
            "Show quantized weights (FP8, MXFP4, NVFP4, INT1 to INT8, AWQ, GPTQ) as BFloat16, and "
            "leave their scales out",
        .commands = kSources},
+      {.name = "quantize",
+       .takes = Takes::kText,
+       .type = "nvfp4",
+       .help =
+           "Show weights in MXFP4 as NVFP4, without loss: codes stay, and scales change; weights "
+           "in another form are refused",
+       .choices = {"nvfp4"},
+       .commands = kSources},
       {.name = "rename",
        .takes = Takes::kTexts,
        .type = "OLD=NEW",

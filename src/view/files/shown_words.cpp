@@ -55,7 +55,8 @@ class Judge {
 
   /// Whether the tensors are all of the source's.
   bool has_all() const {
-    return !is_mapped_ && !context_.options.source.dequantize && shown_.size() == stored_.size() &&
+    return !is_mapped_ && !context_.options.source.dequantize &&
+           context_.options.source.quantize.empty() && shown_.size() == stored_.size() &&
            files_.table.source().checkpoint().refused().empty();
   }
 

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "reshardfs/error.h"
 
@@ -24,6 +26,8 @@
 namespace reshardfs {
 namespace {
 
+constexpr const char* kBeside = "hf_quant_config.json";
+
 /// Of the files beside the source.
 SourceTreePtr tree_of(const ViewContext& context, const std::filesystem::path& file) {
   const SourceRequest& source = context.options.source;
@@ -39,10 +43,34 @@ std::optional<JsonDocument> config_of(const ViewContext& context, const SourceTr
   return document;
 }
 
+/// Modules with a weight in rows and columns that has no scale.
+std::vector<std::string> plain_modules(const TargetTable& table) {
+  constexpr std::string_view kWeight = ".weight";
+  std::set<std::string_view> names;
+  for (const TargetParameter& parameter : table.parameters()) names.insert(parameter.name);
+  std::vector<std::string> modules;
+  for (const TargetParameter& parameter : table.parameters()) {
+    const std::string& name = parameter.name;
+    if (!name.ends_with(kWeight) || names.contains(name + "_scale")) continue;
+    if (parameter.grid == nullptr || parameter.grid->full_shape().size() < 2) continue;
+    modules.push_back(name.substr(0, name.size() - kWeight.size()));
+  }
+  return modules;
+}
+
+/// What is stated of quantization.
+ConfigEdits edits_for(const ViewContext& context, const TargetTable& table) {
+  ConfigEdits edits{context.options.source.dequantize};
+  if (!context.options.source.quantize.empty()) {
+    edits.quantization = nv_statement(plain_modules(table)).config;
+  }
+  return edits;
+}
+
 /// What config.json must state otherwise. Warns of what it cannot state.
 ConfigEdits edits_of(const ViewContext& context, const std::string& directory,
-                     const JsonValue& config, const ShownTypes& types) {
-  ConfigEdits edits{context.options.source.dequantize};
+                     const TargetTable& table, const JsonValue& config, const ShownTypes& types) {
+  ConfigEdits edits = edits_for(context, table);
   const std::string file = directory + "/config.json";
   const bool states_quantized = !quantizations_in(config).empty();
   if (!edits.is_dequantized && states_quantized && !types.are_quantized) {
@@ -87,7 +115,8 @@ bool has_adapter(const std::string& directory, const std::vector<OutputFile>& fi
 
 /// What would describe other weights than those that are shown.
 bool misleads(const ViewContext& context, const std::filesystem::path& file, bool with_adapter) {
-  return (file == "hf_quant_config.json" && context.options.source.dequantize) ||
+  const SourceRequest& source = context.options.source;
+  return (file == kBeside && (source.dequantize || !source.quantize.empty())) ||
          (file == "adapter_config.json" && !with_adapter);
 }
 
@@ -108,9 +137,13 @@ void add_model_files(const ViewContext& context, const TargetTable& table,
                                            ? table.source().checkpoint().files().front().path
                                            : model.config_file;
   const SourceTreePtr tree = tree_of(context, beside);
-  ConfigEdits edits{context.options.source.dequantize};
+  ConfigEdits edits = edits_for(context, table);
   if (const auto config = config_of(context, tree)) {
-    edits = edits_of(context, directory, config->value(), shown_types(table, is_weight));
+    edits = edits_of(context, directory, table, config->value(), shown_types(table, is_weight));
+  }
+  if (!context.options.source.quantize.empty()) {
+    files.push_back({directory + "/" + kBeside,
+                     std::make_shared<TextFile>(nv_statement(plain_modules(table)).beside)});
   }
   if (!model.config_file.empty()) {
     files.push_back({directory + "/config.json", config_file(model.config_file, tree, edits)});

@@ -16,6 +16,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kModule = "torch.";
+constexpr std::string_view kQuantizationKey = "quantization_config";
 
 /// As config.json has it; empty for a type that is not for weights.
 std::string_view torch_name(DType dtype) {
@@ -77,6 +78,38 @@ ShownTypes shown_types(const TargetTable& table, const TakesParameter& takes) {
   return types;
 }
 
+NvStatement nv_statement(const std::vector<std::string>& ignored) {
+  constexpr const char* kAlgorithm = "W4A16_NVFP4";
+  constexpr int kGroup = 16;
+  JsonWriter config;
+  config.open_object();
+  config.open_object("config_groups");
+  config.open_object("group_0");
+  config.open_object("weights");
+  config.member("dynamic", false);
+  config.member("num_bits", 4);
+  config.member("type", "float");
+  config.member("group_size", kGroup);
+  config.close_object();
+  config.texts("targets", std::vector<std::string>{"Linear"});
+  config.close_object();
+  config.close_object();
+  config.texts("ignore", ignored);
+  config.member("quant_algo", kAlgorithm);
+  config.member("quant_method", "modelopt");
+  config.close_object();
+  JsonWriter beside(JsonStyle{.after_key = ": ", .indent = 2});
+  beside.open_object();
+  beside.open_object("quantization");
+  beside.member("quant_algo", kAlgorithm);
+  beside.null_member("kv_cache_quant_algo");
+  beside.member("group_size", kGroup);
+  beside.texts("exclude_modules", ignored);
+  beside.close_object();
+  beside.close_object();
+  return {config.take(), beside.take() + "\n"};
+}
+
 std::vector<std::string> stated_types(const JsonValue& config) {
   std::vector<std::string> types;
   if (config.is_object()) add_types(config, types);
@@ -91,6 +124,10 @@ std::string edited_config(std::string_view config, const ConfigEdits& edits) {
     const std::string key(in.key());
     if (is_quantization_key(key)) {
       if (edits.is_dequantized) return true;
+      if (!edits.quantization.empty()) {
+        if (key == kQuantizationKey) out.written_member(key, edits.quantization);
+        return true;
+      }
       out.key(key);
       copy_json(in, out);  // types in it are not those of the weights
       return true;

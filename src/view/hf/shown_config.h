@@ -28,10 +28,19 @@ std::vector<std::string> stated_types(const JsonValue& config);
 
 struct ConfigEdits {
   bool is_dequantized = false;  ///< nothing in it states that weights are quantized
+  std::string quantization{};   ///< JSON that states how they are; empty: as it does
   std::string type{};           ///< that stands wherever it states one; empty: it stays
 
-  bool any() const noexcept { return is_dequantized || !type.empty(); }
+  bool any() const noexcept { return is_dequantized || !quantization.empty() || !type.empty(); }
 };
+
+/// modelopt's statement of weights in W4A16_NVFP4, for config.json and for hf_quant_config.json.
+/// @param ignored modules whose weights are in no such form.
+struct NvStatement {
+  std::string config;
+  std::string beside;
+};
+NvStatement nv_statement(const std::vector<std::string>& ignored);
 
 /// The text of a config.json, with these changes.
 /// @throws Error kBadInput if it is no object of JSON.
