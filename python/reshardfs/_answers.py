@@ -193,6 +193,7 @@ class Verification(Answer):
     good: bool
     files: int
     parameters: int
+    quantized_weights: int
     bytes: int
     crc_good: int
     crc_none: int

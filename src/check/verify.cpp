@@ -20,6 +20,7 @@
 #include "check/problem.h"
 #include "check/verify_map.h"
 #include "check/verify_parameter.h"
+#include "check/verify_quantized.h"
 #include "checkpoint/ranks/joined_ranks.h"
 #include "checkpoint/whole/whole_catalogue.h"
 #include "conversion/source_opening.h"
@@ -328,6 +329,11 @@ void Verification::check_parameters(VerifyContext& context) {
   }
   absent.report_to(report_);
   report_refused(context.set);
+  const bool is_as_stored = !options_.source.dequantize && options_.source.quantize.empty();
+  if (is_as_stored) {
+    check_quantized(
+        context.set, [this](const std::string& name) { return takes(name); }, report_);
+  }
   if (context.catalogue) {
     report_lost_names(context);
     for (std::string& line : context.catalogue->warnings()) {

@@ -69,6 +69,7 @@ struct VerifyReport {
   Completeness completeness;            ///< what states that this is all
   std::uint64_t files = 0;
   std::uint64_t parameters = 0;
+  std::uint64_t quantized = 0;        ///< weights, as config.json states them
   std::uint64_t bytes = 0;            ///< of all files
   std::uint64_t crc_good = 0;         ///< files
   std::uint64_t crc_none = 0;         ///< files that state no CRC

@@ -94,6 +94,7 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
   }
   text += fmt::format("; {}, {}, {} checked", counted(report.files, "file"),
                       counted(report.parameters, "parameter"), human_bytes(report.bytes));
+  if (report.quantized > 0) text += ", " + counted(report.quantized, "quantized weight");
   if (!report.step.empty()) text += ", step " + report.step;
   text += fmt::format("; CRC good in {}, none in {}", counted(report.crc_good, "file"),
                       counted(report.crc_none, "file"));
@@ -137,6 +138,7 @@ void write_members(JsonWriter& json, const VerifyArguments& arguments, const Ver
   json.member("good", report.good());
   json.member("files", report.files);
   json.member("parameters", report.parameters);
+  json.member("quantized_weights", report.quantized);
   json.member("bytes", report.bytes);
   json.member("crc_good", report.crc_good);
   json.member("crc_none", report.crc_none);

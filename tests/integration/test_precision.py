@@ -157,6 +157,48 @@ class Precision(unittest.TestCase):
             with self.subTest(word, set=name):
                 self.refused(self.changed(name, change), next(iter(change)).rsplit(".", 1)[0], word)
 
+    def test_verify_counts_weights_and_compares_shapes(self) -> None:
+        for name, count in (("ct_w4a16_sym", 7), ("gptoss_mxfp4", 2), ("dsv4_flash", 28), ("awq_gemm", 2)):
+            result = run("verify", GOLDEN / name / "src", "--json")
+            self.assertEqual(result.code, 0, result.stdout)
+            self.assertEqual(json.loads(result.stdout)["quantized_weights"], count)
+        gate = "model.layers.0.mlp.gate_proj"
+        short = ("BF16", np.ones((96, 1), "<u2"))
+        for change, word in (({f"{gate}.weight_scale": short}, "does not have a value for each block of 1 x 32"),
+                             ({f"{gate}.weight_scale": None}, "there is no weight_scale beside it")):
+            result = run("verify", self.changed("ct_w4a16_sym", change), "--json")
+            self.assertEqual(result.code, 1, result.stdout)
+            (problem,) = json.loads(result.stdout)["problems"]
+            self.assertEqual((problem["kind"], problem["parameter"]), ("shape", f"{gate}.weight_packed"))
+            self.assertIn(word, problem["message"])
+        # What is not known is not wrong.
+        for change in ({f"{gate}.weight_g_idx": ("I32", np.zeros(64, "<i4"))},
+                       {f"{gate}.pre_quant_scale": ("BF16", np.ones(64, "<u2"))}):
+            self.assertEqual(run("verify", self.changed("ct_w4a16_sym", change)).code, 0)
+        self.assertEqual(run("verify", self.changed("ct_w4a16_sym", {}, quant_method="hqq")).code, 0)
+
+    def test_statistics_are_those_of_the_values(self) -> None:
+        scales = read_safetensors(GOLDEN / "ct_mxfp4/src/model.safetensors")[0]["model.layers.0.mlp.gate_proj.weight_scale"][1]
+        scales = scales.copy()
+        scales[3, 1] = 255
+        source = self.changed("ct_mxfp4", {"model.layers.0.mlp.gate_proj.weight_scale": ("U8", scales)})
+        result = run("inspect", source, "--dequantize", "--stats", "--json")
+        self.assertEqual(result.code, 0, result.stderr)
+        stats = {one["name"]: one["nan"] for one in json.loads(result.stdout)["statistics"]}
+        self.assertEqual({name: count for name, count in stats.items() if count}, {"model.layers.0.mlp.gate_proj.weight": 32})
+
+    def test_inspect_counts_elements_of_weights(self) -> None:
+        for name, forms in (("ct_w4a16_asym_odd", "INT4 by row (4 weights), INT4 in groups of 30 (3)"),
+                            ("ct_fp8_mixed", "FP8 in blocks of 32 x 32 (3 weights), FP8 by row (2), FP8 with one scale (2)"),
+                            ("dsv4_flash", "FP8 in blocks of 16 x 16 (16 weights), MXFP4 in groups of 32 (12)"),
+                            ("mo_nvfp4", "NVFP4 in groups of 16 (7 weights)")):
+            source = GOLDEN / name / "src"
+            self.assertIn(forms, run("inspect", source).stdout)
+            # Scales of activations are among the first.
+            counts = [json.loads(run("inspect", source, "--json", *option).stdout)["description"]["model"]["elements"]
+                      for option in ((), ("--dequantize",))]
+            self.assertEqual(counts[0] - counts[1], {"mo_nvfp4": 7, "ct_fp8_mixed": 2}.get(name, 0))
+
     def test_statements_that_are_not_known(self) -> None:
         for name, words, answer in (
                 ("ct_w4a16_sym", {"quant_method": "bitsandbytes"}, "does not know the quant_method 'bitsandbytes'"),
