@@ -24,10 +24,15 @@ MORE_FAMILIES = ("afmoe", "apertus", "arcee", "aria", "aria_text", "axk1", "axk2
                  "llava_onevision", "mellum", "mimo_v2_flash", "minimax", "ministral3", "mistral4", "mllama", "olmoe",
                  "paligemma", "phi4_multimodal", "qwen2_moe", "qwen3_vl", "qwen3_vl_moe", "sarvam_mla", "seed_oss",
                  "solar_open", "starcoder2", "video_llava", "vipllava")
+# Of golden_precision, those that have all tensors of a model.
+QUANTIZED = ("ct_fp8_mixed", "ct_int8_w8a8", "ct_mxfp4", "ct_nvfp4", "ct_w4a16_asym_odd", "ct_w4a16_sym", "dsv4_flash",
+             "gptoss_mxfp4", "hf_fp8_packed", "hf_mxfp8", "mo_nvfp4")
 
 
 def jobs(program: str, form: Form) -> Iterator[Job]:
     rng = random.Random(form.seed)
+    for name in QUANTIZED:
+        yield Job(f"quantized {name}", "judge.quantized", {"name": name})
     for name in ("verl", "accelerate", "whole_model"):
         for _ in range(max(2, form.pairs // 20)):
             seed = rng.randrange(1 << 30)

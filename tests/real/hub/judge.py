@@ -4,7 +4,9 @@ from_pretrained() takes from mounts."""
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from product import mounted, reshardfs
 from safetensors.torch import load_file
 
 Counts = dict[str, int]
+GOLDEN = Path(__file__).resolve().parents[2] / "golden_precision"
 FAMILIES = ("llama", "qwen2", "qwen3")
 
 
@@ -60,6 +63,26 @@ def merged_file(folder: Path, tied: bool) -> dict[str, torch.Tensor]:
     if tied and "lm_head.weight" not in tensors:
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
     return tensors
+
+
+def loaded(folder: Path) -> dict[str, torch.Tensor]:
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+
+
+def quantized(directory: Path, name: str) -> Counts:
+    """A set that a quantizer wrote, dequantized: the model that its own library's values make."""
+    golden = GOLDEN / name
+    plain = directory / "plain"
+    plain.mkdir()
+    shutil.copy(golden / "expected.safetensors", plain / "model.safetensors")
+    config = json.loads((golden / "src/config.json").read_text())
+    del config["quantization_config"]
+    (plain / "config.json").write_text(json.dumps(config))
+    # hf/ has the names of model hubs.
+    names = ("--map", "packed-experts") if name == "hf_fp8_packed" else ()
+    from_mount(golden / "src", directory, loaded(plain), "--dequantize", *names)
+    return {"quantized: from_pretrained takes it from hf/, with the values of its own library": 1}
 
 
 def verl(directory: Path, seed: int) -> Counts:
