@@ -38,7 +38,7 @@ def stream(codes: np.ndarray, bits: int, unit: int) -> np.ndarray:
 
 
 def words(codes: np.ndarray, bits: int) -> np.ndarray:
-    return stream(codes, bits, 4).view("<i4")
+    return np.ascontiguousarray(stream(codes, bits, 4)).view("<i4")
 
 
 @dataclass

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
 import shutil
+import struct
 import sys
 import unittest
 from pathlib import Path
@@ -17,7 +20,7 @@ sys.path.insert(0, str(TESTS / "data"))
 
 import numpy as np  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
-from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
+from mounted import mounted, one_line, processes_of, run, run_unittests, scratch  # noqa: E402
 from quantized_sets import LAYOUTS, Draw  # noqa: E402
 
 GOLDEN = TESTS / "golden_precision"
@@ -72,6 +75,43 @@ class Precision(unittest.TestCase):
                             begin = handle.tell()
                             length = int(rng.integers(1, 2000))
                             self.assertEqual(handle.read(length), whole[begin:begin + length])
+
+    def test_memory_does_not_grow_with_the_model(self) -> None:
+        """A sparse file of 4 GiB, of which places all over are read."""
+        rows, groups, experts = 5760, 90, 256
+        shapes = {"model.layers.0.mlp.experts.gate_up_proj_blocks": (experts, rows, groups, 16),
+                  "model.layers.0.mlp.experts.gate_up_proj_scales": (experts, rows, groups),
+                  "model.layers.0.mlp.experts.down_proj_blocks": (experts, rows, groups, 16),
+                  "model.layers.0.mlp.experts.down_proj_scales": (experts, rows, groups)}
+        header, end = {}, 0
+        for name, shape in shapes.items():
+            header[name] = {"dtype": "U8", "shape": shape, "data_offsets": [end, end + math.prod(shape)]}
+            end += math.prod(shape)
+        self.assertGreater(end, 4 << 30)
+        text = json.dumps(header).encode()
+        source = self.root / "sparse"
+        source.mkdir()
+        with (source / "model.safetensors").open("wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            file.truncate(8 + len(text) + end)
+        (source / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "mxfp4"}}))
+        with mounted(source, "--dequantize", "--views", "merged-safetensors") as mount:
+            (file,) = (mount / "merged").glob("*.safetensors")
+
+            def read(places: int) -> int:
+                """The largest memory of the process that was seen, but for pages of files."""
+                most = 0
+                with file.open("rb", buffering=0) as handle:
+                    for place in range(places):
+                        handle.seek(file.stat().st_size * place // places)
+                        self.assertTrue(handle.read(4 << 20))
+                        for pid in processes_of(mount):
+                            status = Path(f"/proc/{pid}/status").read_text()
+                            most = max(most, *(int(kib) for kib in re.findall(r"^RssAnon:\s+(\d+)", status, re.M)))
+                return most
+
+            before = read(40)
+            self.assertLess(read(400), before + (32 << 10))
 
     def test_ranks_of_what_is_dequantized(self) -> None:
         for name in ("ct_w4a16_sym", "ct_nvfp4", "ct_mxfp4", "mo_nvfp4"):

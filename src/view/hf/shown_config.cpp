@@ -94,6 +94,7 @@ NvStatement nv_statement(const std::vector<std::string>& ignored) {
   config.texts("targets", std::vector<std::string>{"Linear"});
   config.close_object();
   config.close_object();
+  config.member("group_size", kGroup);
   config.texts("ignore", ignored);
   config.member("quant_algo", kAlgorithm);
   config.member("quant_method", "modelopt");
