@@ -18,7 +18,7 @@ constexpr std::uint64_t kElementsAtOnce = 128ULL << 10U;
 constexpr std::uint64_t kStoredRowsAtOnce = 512;
 constexpr std::uint64_t kStoredColumnsAtOnce = kElementsAtOnce / kStoredRowsAtOnce;
 constexpr std::uint64_t kRowsOfTile = 128;
-constexpr std::uint64_t kFastColumns = 32;
+constexpr std::uint64_t kFastColumns = 16;
 
 /// Eight elements of eight rows.
 constexpr std::size_t kSquare = 8;

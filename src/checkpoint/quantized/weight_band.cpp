@@ -5,8 +5,6 @@
 #include <cstring>
 #include <span>
 
-#include "checkpoint/quantized/codes.h"
-
 namespace reshardfs {
 namespace {
 
@@ -97,11 +95,18 @@ WeightBand::WeightBand(const QuantizedWeight& weight, const WeightRectangle& wan
     : weight_(weight),
       wanted_(wanted),
       foreseen_(foreseen),
-      has_one_scale_(weight.has_one_scale()) {
+      has_one_scale_(weight.has_one_scale()),
+      decoder_(decoders().back()),
+      first_code_(wanted.column_begin % kCodesAtOnce) {
   codes_ = load(weight.codes, codes_of(weight, wanted));
   load_scales();
   load_offsets();
   unpacked_.resize(static_cast<std::size_t>(wanted.columns()));
+  row_ = {.codes = unpacked_, .first_run = unpacked_.size(), .run = unpacked_.size()};
+  if (has_one_scale_) return;
+  const std::uint64_t columns = Block(weight).columns;
+  row_.run = static_cast<std::size_t>(columns);
+  row_.first_run = static_cast<std::size_t>(columns - wanted.column_begin % columns);
 }
 
 WeightBand::Bytes WeightBand::load(const StoredTensor& tensor, const StoredRows& rows) const {
@@ -216,28 +221,20 @@ void WeightBand::load_offsets() {
 }
 
 void WeightBand::decode_row(std::uint64_t row, std::byte* out) {
-  const Decoder& decoder = decoders().back();
   std::uint64_t stored_row = row - wanted_.row_begin;
-  std::uint64_t first = wanted_.column_begin % kCodesAtOnce;
+  std::uint64_t first = first_code_;
   if (weight_.packing == CodePacking::kWordsOfRows) {
     const std::uint64_t of_word = kWordBits / weight_.bits;
     stored_row = row / of_word - wanted_.row_begin / of_word;
     first = row % of_word;
   }
   const auto bytes = std::span<const std::byte>(codes_.bytes).subspan(stored_row * codes_.stride);
-  decoder.unpack({weight_.packing, weight_.bits, bytes, first}, unpacked_);
-  ScaledCodes codes{.codes = unpacked_, .first_run = unpacked_.size(), .run = unpacked_.size()};
-  std::uint64_t scale = 0;
-  if (!has_one_scale_) {
-    const Block block(weight_);
-    codes.run = static_cast<std::size_t>(block.columns);
-    codes.first_run =
-        static_cast<std::size_t>(block.columns - wanted_.column_begin % block.columns);
-    scale = (row / block.rows - scale_row_) * scale_columns_;
-  }
-  codes.scales = scales_.data() + scale;
-  codes.offsets = offsets_.data() + scale;
-  decoder.decode(weight_.kind, codes, out);
+  decoder_.unpack({weight_.packing, weight_.bits, bytes, first}, unpacked_);
+  std::uint64_t scale_row = 0;
+  if (scale_rows_ > 1) scale_row = row / Block(weight_).rows - scale_row_;
+  row_.scales = scales_.data() + scale_row * scale_columns_;
+  row_.offsets = offsets_.data() + scale_row * scale_columns_;
+  decoder_.decode(weight_.kind, row_, out);
 }
 
 }  // namespace reshardfs

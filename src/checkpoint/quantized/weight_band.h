@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "checkpoint/quantized/codes.h"
 #include "checkpoint/quantized/quantized_weight.h"
 
 namespace reshardfs {
@@ -39,6 +40,9 @@ class WeightBand {
  public:
   /// @throws Error as ByteSource::read_at() of the files.
   WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen);
+  WeightBand(const WeightBand&) = delete;
+  WeightBand& operator=(const WeightBand&) = delete;
+  ~WeightBand() = default;
 
   /// Columns of a row of the rectangle in BFloat16.
   void decode_row(std::uint64_t row, std::byte* out);
@@ -57,6 +61,8 @@ class WeightBand {
   WeightRectangle wanted_;
   bool foreseen_;
   bool has_one_scale_;
+  const Decoder& decoder_;
+  std::uint64_t first_code_;  ///< of a row, in the bytes that are loaded
   Bytes codes_;
   std::uint64_t scale_row_ = 0;      ///< the first one
   std::uint64_t scale_column_ = 0;   ///< the first one
@@ -65,6 +71,7 @@ class WeightBand {
   std::vector<float> scales_;
   std::vector<int> offsets_;             ///< one for each scale
   std::vector<std::uint16_t> unpacked_;  ///< of a row
+  ScaledCodes row_;                      ///< those, with the scales of the row
 };
 
 }  // namespace reshardfs
