@@ -220,7 +220,8 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("partial", options.partial);
   json.member("state-key", options.source.state_key);
   json.member("dequantize", options.source.dequantize);
-  json.member("quantize", options.source.quantize);
+  // Identities without it were written before there was such an option.
+  if (!options.source.quantize.empty()) json.member("quantize", options.source.quantize);
   json.member("as-in-source", options.as_in_source);
 }
 
