@@ -16,6 +16,7 @@
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
+#include "checkpoint/quantized/block_scales.h"
 #include "checkpoint/quantized/dequantize.h"
 #include "checkpoint/quantized/weight_parts.h"
 #include "conversion/auto_map.h"
@@ -442,7 +443,11 @@ class Opening {
       const auto part = quantized_parts_->find(parameter.name);
       if (part != quantized_parts_->end()) tensors.back().part = part->second;
       const auto why = refused_parts_.find(parameter.name);
-      if (why != refused_parts_.end()) tensors.back().unknown = why->second;
+      if (why != refused_parts_.end()) {
+        tensors.back().unknown = why->second;
+      } else if (has_unknown_codes_ && may_be_quantized(parameter.dtype, tensors.back().shape)) {
+        tensors.back().unknown = "config.json says in a way that is not known how it is quantized";
+      }
     }
     return tensors;
   }
@@ -455,8 +460,14 @@ class Opening {
     const auto name_of = [&](const std::string& stored) {
       return opening_.renames()(stored).value_or(stored);
     };
-    const QuantizedModel model = quantized_model(tables_.checkpoint->files(), maps_.config_file(),
-                                                 recording(nullptr, inputs_));
+    QuantizedModel model;
+    try {
+      model = quantized_model(tables_.checkpoint->files(), maps_.config_file(),
+                              recording(nullptr, inputs_));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kBadInput) throw;
+      has_unknown_codes_ = true;
+    }
     for (auto& [name, part] : weight_parts(model.weights)) {
       quantized_parts_->emplace(name_of(name), std::move(part));
     }
@@ -531,6 +542,7 @@ class Opening {
   std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
   /// The shape of blocks in config.json, read at its first use.
   std::optional<std::map<std::string, WeightPart>> quantized_parts_{};  ///< by name, if looked for
+  bool has_unknown_codes_ = false;                      ///< of a method that is not known
   std::map<std::string, std::string> refused_parts_{};  ///< why they do not fit, by name
   std::map<std::string, modelmap::MapPlace> made_by_;   ///< of what a map shows, where there is one
   TargetOptions target_options_;

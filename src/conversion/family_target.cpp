@@ -301,7 +301,8 @@ Known<FamilyCut> FamilyTarget::cut_of_part(const FamilyTensor& tensor, const Par
   const WeightPart::Along& along = part.along[*cut.dimension];
   const std::int64_t length = part.shape[*cut.dimension];
   const std::int64_t parts = cut.by_experts ? sizes.expert : sizes.tensor;
-  if (length % parts != 0 || length / parts % along.together != 0) {
+  const bool is_within = length % parts != 0 || length / parts % along.together != 0;
+  if (along.together > 1 && is_within) {
     const std::string fitting =
         length % along.together == 0 ? divisors_of(length / along.together) : "";
     return Known<FamilyCut>::unknown(
@@ -325,7 +326,8 @@ std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>&
   std::set<std::string> unknown;
   for (const FamilyTensor& tensor : tensors) {
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cut_of_weight(tensor.name, tensor.shape, tensor.made_by, plan);
+    const Shape& shape = tensor.part ? tensor.part->shape : tensor.shape;
+    const Known<FamilyCut> cut = cut_of_weight(tensor.stated_name(), shape, tensor.made_by, plan);
     if (cut && (*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
   }
   if (unknown.empty()) return {};

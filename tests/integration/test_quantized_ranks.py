@@ -63,7 +63,8 @@ class QuantizedRanks(unittest.TestCase):
         print(f"{cut} weights cut")
 
     def check_parts(self, drawn: Drawn, ranks: list[Tensors], *what: object) -> None:
-        for rank, tensors in enumerate(ranks):
+        for rank in sorted({0, len(ranks) // 2, len(ranks) - 1}):
+            tensors = ranks[rank]
             for name in tensors:
                 if name.endswith("weight_shape"):
                     # Loaders that cut weights themselves take it for the shape of all.
@@ -109,6 +110,16 @@ class QuantizedRanks(unittest.TestCase):
                 cut += 1
                 self.check_parts(drawn, self.ranks(ranks, *options), layout, seed, ranks)
             self.assertGreater(cut, 0, layout)
+
+    def test_codes_of_a_method_that_is_not_known_are_not_cut(self) -> None:
+        name = "model.layers.0.self_attn.o_proj.weight"
+        stored: Tensors = {name: ("I8", np.zeros((8, 8), "i1")), "model.layers.0.self_attn.q_proj.weight":
+                           ("BF16", np.zeros((8, 8), "<u2"))}
+        Drawn({"quant_method": "quanto"}, stored).write(self.source)
+        result = run("plan", self.source, "--dst-strategy", "tp=2")
+        self.assertEqual(result.code, 2)
+        self.assertIn(f"1 parameter: '{name}' [8, 8] (config.json says in a way that is not known how it is quantized)",
+                      one_line(result))
 
     def test_where_groups_end_is_said(self) -> None:
         name = "model.layers.0.self_attn.o_proj"
