@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Pythons that tests/real has installed, for tests that want PyTorch."""
+"""The Pythons that tests/real has installed, for tests that want PyTorch, and the module of reshardfs for them."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,3 +31,30 @@ def cached_python(program: str, *, install: bool = False) -> list[str]:
 def torch_python() -> list[str]:
     """RESHARDFS_TORCH, or else a Python with PyTorch 2, or this one."""
     return shlex.split(os.environ.get("RESHARDFS_TORCH", "")) or cached_python("deepspeed-0.19.8") or [sys.executable]
+
+
+def module_for(python: list[str], build: Path, links: Path) -> Path:
+    """What PYTHONPATH has to have. Where the module was built for another Python, it gets links to that of the
+    portable packages.
+
+    @throws Unavailable with the reason.
+    """
+    asked = subprocess.run([*python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"],
+                           capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
+    name = f"_core{asked.stdout.strip()}"
+    package = build / "python/reshardfs"
+    if asked.returncode or not package.is_dir():
+        raise Unavailable(f"{shlex.join(python)} does not start, or {package} was not built")
+    if (package / name).exists():
+        return package.parent
+    portable = build / "portable"
+    if not (portable / name).exists() or not (portable / "lib/libreshardfs_engine.so").exists():
+        raise Unavailable(f"{package} and {portable} have no {name}; the target 'portable' makes it")
+    newest = max(path.stat().st_mtime for path in package.glob("_core.*.so"))
+    if (portable / name).stat().st_mtime < newest:
+        raise Unavailable(f"{portable / name} is older than what was built; the target 'portable' makes it anew")
+    here = links / "reshardfs"
+    here.mkdir(parents=True)
+    for path in (*package.glob("*.py"), portable / name, portable / "lib", portable / "share"):
+        (here / path.name).symlink_to(path.resolve())
+    return links

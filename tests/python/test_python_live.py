@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import unittest
 from pathlib import Path
 
-from cached_programs import torch_python
-from mounted import scratch
-from python_sets import run_unittests_without_mounts
+from cached_programs import Unavailable, module_for, torch_python
+from mounted import Settings, scratch
+from python_sets import class_context, run_unittests_without_mounts
 
 PROGRAM = Path(__file__).resolve().parent / "live_ranks.py"
 SECONDS = 300.0
@@ -19,16 +20,21 @@ class Live(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.python = torch_python()
+        try:
+            module = module_for(cls.python, Settings.binary.parents[1], class_context(cls, scratch()) / "module")
+        except Unavailable as reason:
+            raise unittest.SkipTest(str(reason)) from None
+        cls.environment = {**os.environ, "PYTHONPATH": str(module)}
         found = subprocess.run([*cls.python, "-c", "import torch, reshardfs; assert int(torch.__version__[0]) > 1"],
-                               capture_output=True, text=True, check=False)
+                               capture_output=True, text=True, check=False, env=cls.environment)
         if found.returncode:
-            raise unittest.SkipTest("RESHARDFS_TORCH names no Python with PyTorch 2 that the module was built for: "
+            raise unittest.SkipTest("RESHARDFS_TORCH names no Python with PyTorch 2: "
                                     + (found.stderr.strip().splitlines() or ["?"])[-1])
 
     def require(self, case: str) -> None:
         with scratch() as directory:
             done = subprocess.run([*self.python, "-B", PROGRAM, case, directory], capture_output=True, text=True,
-                                  timeout=SECONDS, check=False)
+                                  timeout=SECONDS, check=False, env=self.environment)
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_distributed_checkpoint_reads_every_layout(self) -> None:
