@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -18,26 +19,31 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.futures import Future
 
 from ._arguments import name_text
-from ._checkpoint import Checkpoint
+from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
 from ._tensor import State
 from ._torch_targets import Converted, Part, dtype_of, fill
 
 
 class DcpReader(StorageReader):
-    """For dcp.load(state_dict, storage_reader=DcpReader(checkpoint)).
+    """For dcp.load(state_dict, storage_reader=DcpReader(source)).
 
-    checkpoint: an opened one, of which the whole model is taken, or the tensors of a rank. prefix: is before each of
-    their names in the state_dict, such as "model.". threads: how many read; by default one for each processor, but
-    two at least.
+    source: an opened checkpoint, of which the whole model is taken, the tensors of a rank, or what open() takes, with
+    its options: then it is opened for each load, and a rank that cannot open it ends all ranks with its error, where
+    the others would wait for one that fails before dcp.load(). prefix: is before each of the names in the state_dict,
+    such as "model.". threads: how many read; by default one for each processor, but two at least.
 
     A target may have another floating type of at least 16 bits: elements are rounded as Tensor.to() does, and
     `converted` lists them after the load. Other types must be equal.
     """
 
-    def __init__(self, checkpoint: Checkpoint | State, prefix: str = "", threads: int = 0) -> None:
+    def __init__(self, source: Checkpoint | State | str | os.PathLike[str], prefix: str = "", threads: int = 0,
+                 **options: Any) -> None:
         super().__init__()
-        self._state = checkpoint.merged if isinstance(checkpoint, Checkpoint) else checkpoint
+        self._source = source
+        self._options = options
+        self._opened: Checkpoint | None = None
+        self._state: Any = None
         self._prefix = name_text(prefix)
         self._threads = threads
         self.converted: list[Converted] = []
@@ -51,6 +57,7 @@ class DcpReader(StorageReader):
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
         """Of each tensor one chunk: the planner cuts it into the boxes of the rank."""
+        self._open()
         tensors: dict[str, Any] = {}
         places: dict[MetadataIndex, str] = {}
         for name in self._state.arrays():
@@ -70,7 +77,25 @@ class DcpReader(StorageReader):
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
         return plans
 
+    def _open(self) -> None:
+        source = self._source
+        if not isinstance(source, (Checkpoint, State)):
+            self._close()
+            source = self._opened = open_checkpoint(source, **self._options)
+        self._state = source.merged if isinstance(source, Checkpoint) else source
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        try:
+            return self._read(plan, planner)
+        finally:
+            self._close()
+
+    def _read(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         targets = []
         parts = []
         for item in plan.items:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,21 @@ def optimizer(directory: Path) -> None:
     on_ranks(RANKS["FSDP2"], directory / "meeting", work)
 
 
+def same_error(load: Callable[[], None], words: str, case: str) -> None:
+    """All ranks end with one error."""
+    text = ""
+    try:
+        load()
+    except dcp.api.CheckpointException as error:
+        text = "\n".join(f"{rank}: {failure[0]}" for rank, failure in sorted(error.failures.items()))
+    assert words in text, f"{case}: {text}"
+    texts: list[str] = [""] * dist.get_world_size()
+    dist.all_gather_object(texts, text)
+    assert len(set(texts)) == 1, texts
+
+
 def refused(directory: Path) -> None:
-    """Every rank ends with the same error, which names the tensor."""
+    """Of what the source lacks, or has otherwise; the error names the tensor."""
     tensors = make(directory / "source")
     wrong = {"missing": ({"up.weight": None}, "up.weight"), "shape": ({"up.weight": torch.zeros(3, 3)}, "up.weight"),
              "type": ({"up.bias": torch.zeros(INNER, dtype=torch.int32)}, "int32")}
@@ -119,38 +133,41 @@ def refused(directory: Path) -> None:
                       {name: tensor for name, tensor in kept.items() if tensor is not None})
 
         def work(_: int, case: str = case, words: str = words) -> None:
-            model = cut(Model(), "TP")
-            text = ""
+            state = get_model_state_dict(cut(Model(), "TP"))
             with reshardfs.open(directory / "source") as checkpoint:
-                try:
-                    dcp.load(get_model_state_dict(model), storage_reader=reshardfs.torch.DcpReader(checkpoint))
-                except dcp.api.CheckpointException as error:
-                    text = "\n".join(f"{rank}: {failure[0]}" for rank, failure in sorted(error.failures.items()))
-            assert words in text, f"{case}: {text}"
-            texts: list[str] = [""] * dist.get_world_size()
-            dist.all_gather_object(texts, text)
-            assert len(set(texts)) == 1, texts
+                same_error(lambda: dcp.load(state, storage_reader=reshardfs.torch.DcpReader(checkpoint)), words, case)
 
         on_ranks(RANKS["TP"], directory / "meeting", work)
 
 
-def changed(directory: Path) -> None:
-    """A source that changes between the plan and the read."""
+def failing(directory: Path) -> None:
+    """A source that changes between the plan and the read, and a rank that fails alone."""
     make(directory / "source")
     file = directory / "source/model.safetensors"
 
     class Late(reshardfs.torch.DcpReader):
         def read_data(self, plan: Any, planner: Any) -> Any:
-            file.write_bytes(file.read_bytes())
+            if dist.get_rank() == 0:
+                file.write_bytes(file.read_bytes())
+            dist.barrier()
             return super().read_data(plan, planner)
 
-    with reshardfs.open(directory / "source") as checkpoint:
-        try:
-            dcp.load(dict(Model().state_dict()), storage_reader=Late(checkpoint), no_dist=True)
-        except dcp.api.CheckpointException as error:
-            assert "changed" in str(error), error
-        else:
-            raise AssertionError("it was read")
+    class Alone(reshardfs.torch.DcpReader):
+        def read_data(self, plan: Any, planner: Any) -> Any:
+            if dist.get_rank() == 1:
+                self._opened.close()
+            return super().read_data(plan, planner)
+
+    def work(rank: int) -> None:
+        state = get_model_state_dict(cut(Model(), "TP"))
+        nowhere = directory / ("source" if rank == 0 else "nowhere")
+        for reader, words in ((Late(directory / "source"), "has been changed"),
+                              (Alone(directory / "source"), "1: the checkpoint is closed"),
+                              (reshardfs.torch.DcpReader(nowhere), "nowhere: no such file")):
+            same_error(lambda reader=reader: dcp.load(state, storage_reader=reader), words, type(reader).__name__)
+        dcp.load(state, storage_reader=reshardfs.torch.DcpReader(directory / "source"))
+
+    on_ranks(RANKS["TP"], directory / "meeting", work)
 
 
 def alone(directory: Path) -> None:
@@ -196,7 +213,7 @@ def alone(directory: Path) -> None:
 
 
 def main() -> None:
-    cases = {"distributed": distributed, "optimizer": optimizer, "refused": refused, "changed": changed, "alone": alone}
+    cases = {"distributed": distributed, "optimizer": optimizer, "refused": refused, "failing": failing, "alone": alone}
     cases[sys.argv[1]](Path(sys.argv[2]))
 
 

@@ -46,8 +46,8 @@ class Live(unittest.TestCase):
     def test_every_rank_gets_the_same_error(self) -> None:
         self.require("refused")
 
-    def test_source_that_changes(self) -> None:
-        self.require("changed")
+    def test_source_that_changes_and_rank_that_fails(self) -> None:
+        self.require("failing")
 
     def test_state_dict_of_one_process(self) -> None:
         self.require("alone")

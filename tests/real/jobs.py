@@ -42,10 +42,10 @@ class Job:
 class Worker:
     """One process that does jobs; a new one after a job that ended or hung it."""
 
-    def __init__(self, python: Path, folder: Path, binary: Path, directory: Path) -> None:
+    def __init__(self, python: Path, folder: Path, binary: Path, directory: Path, more: Mapping[str, str]) -> None:
         self.command = [str(python), str(FOLDER / "worker/worker.py"), str(folder), str(directory / "log")]
         self.environment = {**environment(), "RESHARDFS": str(binary), "PYTHONDONTWRITEBYTECODE": "1",
-                            "TMPDIR": str(directory), "GLOG_v": "3"}
+                            "TMPDIR": str(directory), "GLOG_v": "3", **more}
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -19,6 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent / "integration"))
 
+from cached_programs import cached_python, module_for
 from environments import Environments, Unavailable
 from jobs import Form, Job, Worker
 from mounted import SKIP, Settings, clean_up, fuse_problem, parse_binary, unescaped, wait_until
@@ -102,13 +103,23 @@ def judged(answer: dict, job: Job) -> tuple[str, str]:
     return verdict, text
 
 
+def others(python: Path, directory: Path) -> dict[str, str]:
+    """What cases of live models need beside the program: the module, or why there is none, and MindSpore."""
+    found = {"RESHARDFS_MINDSPORE": "".join(cached_python("mindspore-2.10.0"))}
+    try:
+        module = module_for([str(python)], Settings.binary.parents[1], directory / "module")
+        return {**found, "RESHARDFS_MODULE": str(module)}
+    except Unavailable as reason:
+        return {**found, "RESHARDFS_NO_MODULE": str(reason)}
+
+
 def run_program(program: Program, python: Path, args: argparse.Namespace, form: Form, root: Path,
                 tally: Tally) -> None:
     directory = root / program.name
     directory.mkdir()
     started = time.monotonic()
     passed = tally.verdicts["passed"]
-    with Worker(python, FOLDER / program.folder, Settings.binary, directory) as worker:
+    with Worker(python, FOLDER / program.folder, Settings.binary, directory, others(python, directory)) as worker:
         for number, job in enumerate(jobs_of(program, form)):
             if args.only not in job.name:
                 continue

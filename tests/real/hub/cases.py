@@ -47,3 +47,7 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
             yield Job(f"{family} {seed}", "through_maps.megatron", {"family": family, "seed": seed})
     for family in SEEING:
         yield Job(f"{family} that sees", "through_maps.seeing", {"family": family, "seed": form.seed})
+    for what in ("mindspore", "blocks", "mxfp4"):
+        yield Job(f"live model of {what}", f"live_sources.{what}")
+    for stage in (2, 3):
+        yield Job(f"live model of DeepSpeed {stage}", "live_sources.deepspeed", {"stage": stage})

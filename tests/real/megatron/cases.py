@@ -53,3 +53,6 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
         for variant in VARIANTS:
             yield Job(variant, "variants.variant_run", {"variant": variant})
         yield Job("a norm that no other program has", "judge.norm_of_queries")
+        yield Job("live model", "live_run.fill", {"tensor": 2, "pipeline": 2, "type": "bf16"})
+        yield Job("live model and states", "live_run.fill",
+                  {"tensor": 2, "data": 2, "optimizer": "fully_reshardable"})

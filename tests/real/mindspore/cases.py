@@ -102,6 +102,7 @@ def loader(form: Form) -> Iterator[Job]:
             arguments = {"seed": seed, "kind": kind}
             yield Job(f"load a mounted {kind} {seed}", "loader.load_merged", arguments)
             yield Job(f"load mounted ranks in {kind} {seed}", "loader.load_ranks", arguments)
+            yield Job(f"fill a network from {kind} {seed}", "loader.load_live", arguments)
         yield Job(f"load_checkpoint_async {seed}", "loader.load_merged",
                   {"seed": seed, "kind": "ckpt", "in_background": True})
         yield Job(f"load a mounted unified/ {seed}", "loader.load_unified", {"seed": seed})

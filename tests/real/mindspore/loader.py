@@ -13,7 +13,7 @@ import pairs
 from layouts import Layout, Strategy
 from mindspore import Tensor, nn, ops
 from pairs import Limits, Pair
-from product import mounted
+from product import module, mounted, reshardfs
 
 assert converters
 WIDTH, HEADS, WORDS, LENGTH = 16, 4, 32, 8
@@ -164,3 +164,38 @@ def load_unified(directory: Path, seed: int) -> None:
     with mounted(directory / "src", directory / "mnt", "--src-strategy", directory / "src.ckpt", "--views",
                  "unified") as mountpoint:
         load(mountpoint / "unified")
+
+
+class Parts(nn.Cell):
+    """Zeros in the form of other parameters."""
+
+    def __init__(self, others: dict[str, ms.Parameter]) -> None:
+        super().__init__()
+        for name, other in others.items():
+            self.insert_param_to_cell(name, ms.Parameter(ops.zeros(other.shape, other.dtype), name=name), False)
+
+    def bytes(self) -> dict[str, bytes]:
+        return {one.name: one.asnumpy().tobytes() for one in self.get_parameters()}
+
+
+def load_live(directory: Path, seed: int, kind: str) -> None:
+    """Without a mount: the whole network, and what other ranks have of it, as from the files of an export."""
+    module()
+    from reshardfs.mindspore import load_into
+
+    training, pair = saved_training(directory, seed, kind)
+    loaded = Training()
+    source, strategy = directory / "src", directory / "src.ckpt"
+    missing = load_into(loaded.step, source, src_strategy=strategy, strict_load=True)
+    assert missing == ([], []), f"not loaded: {missing}"
+    assert_continues(loaded, training, "load_into")
+    reshardfs("export", source, directory / "out", "--src-strategy", strategy, "--dst-strategy", directory / "dst.ckpt",
+              "--views", "ranks")
+    for rank in range(pair.target.ranks):
+        found = ms.load_checkpoint(str(directory / f"out/rank_{rank}/checkpoint_{rank}.{kind}"), format=kind)
+        one, other = Parts(found), Parts(found)
+        said = [ms.load_param_into_net(one, found),
+                load_into(other, source, rank, src_strategy=strategy, strategy=directory / "dst.ckpt")]
+        assert said[0] == said[1] and one.bytes() == other.bytes(), f"rank {rank}: {said}"
+        for name, full in pair.full.items():
+            assert other.bytes()[name] == pair.target.slice_of(name, full, rank).tobytes(), f"rank {rank}: another {name}"

@@ -7,6 +7,9 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import sys
+
+from worker import Skip
 
 PROGRAM = os.environ.get("RESHARDFS", "reshardfs")
 SECONDS = 120
@@ -29,6 +32,21 @@ def reshardfs(*words):
         raise Refused("%s: exit code %d: %s" % (" ".join(command), done.returncode,
                                                 done.stderr.decode(errors="replace").strip()))
     return done.stdout.decode(errors="replace")
+
+
+def require_module():
+    if "RESHARDFS_MODULE" not in os.environ:
+        raise Skip(os.environ.get("RESHARDFS_NO_MODULE", "no module was named"))
+
+
+def module():
+    """The package reshardfs, for this Python."""
+    require_module()
+    if os.environ["RESHARDFS_MODULE"] not in sys.path:
+        sys.path.insert(0, os.environ["RESHARDFS_MODULE"])
+    import reshardfs as package
+
+    return package
 
 
 def unmount(mountpoint):
