@@ -50,23 +50,6 @@ class FirstPlace final : public SourceSink {
   std::optional<std::pair<std::string, std::uint64_t>> place_;
 };
 
-std::vector<std::size_t> in_order_of_sources(
-    const std::vector<std::pair<TensorHandle, py::object>>& parts) {
-  std::vector<std::pair<std::string, std::uint64_t>> places;
-  for (const auto& [tensor, buffer] : parts) {
-    FirstPlace first;
-    if (tensor.get().bytes() > 0) {
-      TensorAccess::for_each_use(tensor.get(), ByteRange(0, 1), first);
-    }
-    places.push_back(first.place());
-  }
-  std::vector<std::size_t> order(parts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
-  return order;
-}
-
 class ShortRuns final : public SourceSink {
  public:
   explicit ShortRuns(std::uint64_t least) : least_(least) {}
@@ -140,15 +123,33 @@ void require_size(const Tensor& tensor, const Borrowed& target) {
 
 }  // namespace
 
+std::vector<std::size_t> in_order_of_sources(const std::vector<TensorHandle>& tensors) {
+  std::vector<std::pair<std::string, std::uint64_t>> places;
+  for (const TensorHandle& tensor : tensors) {
+    FirstPlace first;
+    if (tensor.get().bytes() > 0) {
+      TensorAccess::for_each_use(tensor.get(), ByteRange(0, 1), first);
+    }
+    places.push_back(first.place());
+  }
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
+  return order;
+}
+
 void read_into_all(const std::vector<std::pair<TensorHandle, py::object>>& parts,
                    std::size_t threads) {
   std::vector<std::shared_ptr<Borrowed>> targets;
+  std::vector<TensorHandle> tensors;
   for (const auto& [tensor, buffer] : parts) {
+    tensors.push_back(tensor);
     targets.push_back(std::make_shared<Borrowed>(buffer));
     require_size(tensor.get(), *targets.back());
   }
   std::vector<ReadRequest> requests;
-  for (const std::size_t number : in_order_of_sources(parts)) {
+  for (const std::size_t number : in_order_of_sources(tensors)) {
     const std::shared_ptr<Borrowed>& target = targets[number];
     auto reader = parts[number].first.reader();
     requests.push_back(target->is_contiguous()

@@ -13,6 +13,9 @@
 
 namespace reshardfs::python {
 
+/// The numbers of the tensors, in the order in which the source's files have their first bytes.
+std::vector<std::size_t> in_order_of_sources(const std::vector<TensorHandle>& tensors);
+
 /// Fills each buffer with its tensor's bytes, in C order. All are read by the same threads, in the
 /// order of the source's files.
 /// @throws Error kUsage if a buffer has another size, before anything is read; otherwise as

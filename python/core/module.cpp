@@ -18,6 +18,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/tensor.h"
 
+#include "base/process/counters.h"
 #include "base/version.h"
 #include "cli/messages.h"
 #include "conversion/installed_maps.h"
@@ -214,7 +215,9 @@ void add_tensors(py::module_& module) {
       .def("tree", &tree_of);
   module.def("read_all", &read_all, py::arg("tensors"), py::arg("threads") = 0);
   module.def("read_into_all", &read_into_all, py::arg("parts"), py::arg("threads") = 0);
+  module.def("in_order_of_sources", &in_order_of_sources);
   module.def("prefetch", &prefetch);
+  module.def("source_bytes", [] { return counters().values().source_bytes(); });
 }
 
 void add_checkpoint(py::module_& module) {

@@ -42,6 +42,10 @@ def read_into_all(state: State, parts: Iterable[tuple[Tensor | str, Any]], prefi
         if not isinstance(part, tuple) or len(part) != 2:
             raise WrongType(f"each part is a tensor and a buffer, not {type(part).__name__}")
         pairs.append((lazy(state, part[0], prefix)._open(), part[1]))
-    _core.read_into_all(pairs, count)
+    return read_pairs(pairs, count)
+
+
+def read_pairs(pairs: list[tuple[_core.Tensor, Any]], threads: int) -> Reads:
+    _core.read_into_all(pairs, threads)
     return Reads(sum(tensor.nbytes for tensor, _ in pairs),
                  sum(tensor.bytes_in_short_runs(SHORT_BYTES) for tensor, _ in pairs))

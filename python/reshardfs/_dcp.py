@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.futures import Future
 
 from ._arguments import name_text
+from ._boxes import Reads
 from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
 from ._tensor import State
@@ -34,7 +35,8 @@ class DcpReader(StorageReader):
     such as "model.". threads: how many read; by default one for each processor, but two at least.
 
     A target may have another floating type of at least 16 bits: elements are rounded as Tensor.to() does, and
-    `converted` lists them after the load. Other types must be equal.
+    `converted` lists them after the load. Other types must be equal. `reads` counts the bytes that this rank read, as
+    read_into_all() does.
     """
 
     def __init__(self, source: Checkpoint | State | str | os.PathLike[str], prefix: str = "", threads: int = 0,
@@ -47,6 +49,7 @@ class DcpReader(StorageReader):
         self._prefix = name_text(prefix)
         self._threads = threads
         self.converted: list[Converted] = []
+        self.reads = Reads(0, 0)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
@@ -54,6 +57,7 @@ class DcpReader(StorageReader):
 
     def reset(self, checkpoint_id: Any = None) -> None:
         self.converted = []
+        self.reads = Reads(0, 0)
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
         """Of each tensor one chunk: the planner cuts it into the boxes of the rank."""
@@ -108,7 +112,7 @@ class DcpReader(StorageReader):
             target = planner.resolve_tensor(item)
             targets.append((item, target))
             parts.append(Part(box, target.detach()))
-        self.converted = fill(parts, self._threads)
+        self.converted, self.reads = fill(parts, self._threads)
         for item, target in targets:
             planner.commit_tensor(item, target)
         done: Future[None] = Future()

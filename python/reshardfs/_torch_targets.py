@@ -10,14 +10,14 @@ from typing import Any, List, NamedTuple
 import torch
 
 from ._arguments import thread_count
-from ._boxes import SHORT_BYTES
+from ._boxes import SHORT_BYTES, Reads, read_pairs
 from ._errors import Error
 from ._tensor import Tensor
 from . import _core
 
 _NAMED = {"int4": "int8"}
-# Of what cannot be read in place, at once.
-_TURN_BYTES = 256 << 20
+# Of what is read at once where the model's own memory does not bound it.
+TURN_BYTES = 256 << 20
 
 
 def dtype_of(tensor: Tensor) -> torch.dtype:
@@ -44,15 +44,15 @@ class Converted(NamedTuple):
     target: torch.dtype
 
 
-def fill(parts: Iterable[Part], threads: int) -> list[Converted]:
-    """Returns what was converted, and tells the logger of it.
+def fill(parts: Iterable[Part], threads: int) -> tuple[list[Converted], Reads]:
+    """Returns what was converted and read, and tells the logger of it.
 
     Raises Error before anything is read where a part has another shape or a type that is not converted."""
     count = thread_count(threads)
     checked = list(parts)
     for part in checked:
         _require_alike(part)
-    short = 0
+    total = short = 0
     for turn in _turns(checked):
         pairs: list[tuple[_core.Tensor, Any]] = []
         staged: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -63,10 +63,11 @@ def fill(parts: Iterable[Part], threads: int) -> list[Converted]:
                 staged.append((part.target, packed))
                 memory = _memory(packed)
             pairs.append((part.source._open(), memory))
-        _core.read_into_all(pairs, count)
+        reads = read_pairs(pairs, count)
+        total += reads.bytes
+        short += reads.short_bytes
         for target, packed in staged:
             target.copy_(packed)
-        short += sum(tensor.bytes_in_short_runs(SHORT_BYTES) for tensor, _ in pairs)
     converted = {part.source.name: Converted(part.source.name, dtype_of(part.source), part.target.dtype)
                  for part in checked if dtype_of(part.source) != part.target.dtype}
     log = logging.getLogger("reshardfs")
@@ -75,7 +76,7 @@ def fill(parts: Iterable[Part], threads: int) -> list[Converted]:
     if short:
         log.info("%d bytes are in pieces of less than %d bytes, and were read with some of what lies between these",
                  short, SHORT_BYTES)
-    return list(converted.values())
+    return list(converted.values()), Reads(total, short)
 
 
 def _require_alike(part: Part) -> None:
@@ -117,7 +118,7 @@ def _turns(parts: Iterable[Part]) -> Iterator[List[Part]]:
     turn: list[Part] = []
     size = 0
     for part in parts:
-        if turn and size + part.source.nbytes > _TURN_BYTES:
+        if turn and size + part.source.nbytes > TURN_BYTES:
             yield turn
             turn, size = [], 0
         turn.append(part)

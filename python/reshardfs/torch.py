@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import _core
 from ._arguments import name_list, thread_count
 from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
 from ._staging import BLOCK_BYTES, BLOCKS, transfer
 from ._tensor import State, Tensor
-from ._torch_targets import Part, dtype_of, fill
+from ._torch_targets import TURN_BYTES, Part, dtype_of, fill
 
 if TYPE_CHECKING:
     from ._dcp import DcpReader as DcpReader
@@ -85,6 +87,32 @@ def _load(state: State, device: Any, names: Iterable[str] | None,
         for name in names_of_turn:
             loaded[name] = _made(tensors[name], buffers.pop(name)).to(device)
     return loaded
+
+
+def stream(source: Checkpoint | State | str | os.PathLike[str], rank: int | None = None, *,
+           names: Iterable[str] | None = None, threads: int = 0,
+           **options: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each name with its tensor on the CPU, one after the other in the order of the source's files. While those of a turn of
+    256 MiB are used, the next ones are read: the memory holds two turns. The arguments are those of load()."""
+    if not isinstance(source, (Checkpoint, State)):
+        with open_checkpoint(source, **options) as checkpoint:
+            yield from stream(checkpoint, rank, names=names, threads=threads)
+        return
+    if isinstance(source, Checkpoint):
+        source = source.merged if rank is None else source.rank(rank)
+    every = [source[name] for name in (source.arrays() if names is None else name_list(names))]
+    tensors = {every[at].name: every[at] for at in _core.in_order_of_sources([lazy._open() for lazy in every])}
+    for lazy in every:
+        dtype_of(lazy)
+    with ThreadPoolExecutor(1) as ahead:
+        waiting: Future[dict[str, torch.Tensor]] | None = None
+        for turn_names in _turns(tensors):
+            following = ahead.submit(_load, source, "cpu", turn_names, threads)
+            if waiting:
+                yield from waiting.result().items()
+            waiting = following
+        if waiting:
+            yield from waiting.result().items()
 
 
 def load_state_dict(model: torch.nn.Module, source: Checkpoint | State | str | os.PathLike[str],
@@ -167,14 +195,11 @@ class _Cuda:
         self._events[block].synchronize()
 
 
-_TURN_BYTES = 256 << 20
-
-
 def _turns(tensors: dict[str, Tensor]) -> Iterable[list[str]]:
     turn: list[str] = []
     size = 0
     for name, lazy in tensors.items():
-        if turn and size + lazy.nbytes > _TURN_BYTES:
+        if turn and size + lazy.nbytes > TURN_BYTES:
             yield turn
             turn, size = [], 0
         turn.append(name)

@@ -184,6 +184,13 @@ def alone(directory: Path) -> None:
     reshardfs.torch.load_state_dict(model, source)
     require_same(model.state_dict(), want)
     assert all(parameter.requires_grad for parameter in model.parameters())
+    in_turn = list(reshardfs.torch.stream(source))
+    require_same(dict(in_turn), want)
+    # write_tensors() writes in the order of the state.
+    assert [name for name, _ in in_turn] == list(want), in_turn
+    reshardfs.torch.TURN_BYTES = 100
+    streamed = reshardfs.torch.stream(source, names=["head.weight", "up.weight", "up.bias"])
+    assert next(streamed)[0] == "up.weight" and [name for name, _ in streamed] == ["up.bias", "head.weight"]
     outer = nn.ModuleDict({"inner": Model()})
     reshardfs.torch.load_state_dict(outer, source, prefix="inner.")
     require_same(outer["inner"].state_dict(), want)

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/engine.h"
+
 namespace reshardfs {
 
 class MetricsText;
@@ -75,7 +77,7 @@ struct CounterValues {
 
   std::uint64_t bytes_delivered() const noexcept;
   std::uint64_t source_reads() const noexcept;
-  std::uint64_t source_bytes() const noexcept;
+  RESHARDFS_ENGINE std::uint64_t source_bytes() const noexcept;
 };
 
 /// Counts. Every member function may be called from any number of threads at once, and costs some
@@ -103,7 +105,7 @@ class Counters {
   void source_changed() noexcept;
   void replica_read() noexcept;
 
-  CounterValues values() const noexcept;
+  RESHARDFS_ENGINE CounterValues values() const noexcept;
   void write_metrics(MetricsText& text) const;
 
  private:
@@ -143,6 +145,6 @@ class Counters {
 };
 
 /// Those of this process.
-Counters& counters() noexcept;
+RESHARDFS_ENGINE Counters& counters() noexcept;
 
 }  // namespace reshardfs
