@@ -18,6 +18,7 @@ from programs import named  # noqa: E402
 sys.path.remove(REAL)  # its folders have the names of programs
 
 INSTALL_SECONDS = 3600
+CORE = Path(__file__).resolve().parents[2] / "python/core"
 
 
 def cached_python(program: str, *, install: bool = False) -> list[str]:
@@ -50,9 +51,10 @@ def module_for(python: list[str], build: Path, links: Path) -> Path:
     portable = build / "portable"
     if not (portable / name).exists() or not (portable / "lib/libreshardfs_engine.so").exists():
         raise Unavailable(f"{package} and {portable} have no {name}; the target 'portable' makes it")
-    newest = max(path.stat().st_mtime for path in package.glob("_core.*.so"))
+    made_of = (*(build / "src").rglob("*.a"), *CORE.iterdir())
+    newest = max(path.stat().st_mtime for path in made_of)
     if (portable / name).stat().st_mtime < newest:
-        raise Unavailable(f"{portable / name} is older than what was built; the target 'portable' makes it anew")
+        raise Unavailable(f"{portable / name} is older than what it is made of; the target 'portable' makes it anew")
     here = links / "reshardfs"
     here.mkdir(parents=True)
     for path in (*package.glob("*.py"), portable / name, portable / "lib", portable / "share"):

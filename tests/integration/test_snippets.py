@@ -229,6 +229,11 @@ class Commands(unittest.TestCase):
                              | {"config.json", "tokenizer.json"}, set(names))
 
 
+    def is_plugin(self, command: str) -> None:
+        """The options of the loader are JSON, as `tests/real/vllm` gives them."""
+        (options,) = re.findall(r"--model-loader-extra-config '(.*)'", command)
+        self.assertIn("source", json.loads(options))
+
     def is_example(self, command: str) -> None:
         """Files that are installed as examples."""
         (pattern,) = re.findall(r"/usr/share/doc/reshardfs/examples/(\S+)", command)
@@ -257,7 +262,8 @@ NOT_RUN = [
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
     ("^vllm.*sharded_state", "it needs a GPU", Commands.is_for_ranks),
-    ("^vllm(?!.*sharded_state)", "it needs a GPU", Commands.is_model),
+    ("^vllm.*load-format reshardfs", "it needs a GPU", Commands.is_plugin),
+    ("^vllm(?!.*(sharded_state|reshardfs))", "it needs a GPU", Commands.is_model),
     ("^torchrun", "it needs Megatron-Core, and GPUs", Commands.is_megatron),
     ("^cmake --build", "the tests are built already", None),
     ("^cmake --install", CHANGES_MACHINE, None),

@@ -15,7 +15,10 @@ OF_VERL = ("ray", "tensordict", "omegaconf", "hydra", "codetiming", "pandas", "d
 
 
 class Nothing:
-    """Also a base class, a decorator and a context."""
+    """Also a base class, a generic one, a decorator and a context."""
+
+    def __class_getitem__(cls, _: object) -> type:
+        return cls
 
     def __init__(self, *_: object, **__: object) -> None:
         pass

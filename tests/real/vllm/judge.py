@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin reshardfs-vllm, as pip installs it, in vLLM's own loading of plugins, formats and weights. The engine and
+the model are played (stand_ins.py): a model whose ranks have parts of fused tensors, as those of vLLM do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import stand_ins
+import torch
+import transformers
+import vllm.config
+import vllm.plugins
+from product import module, reshardfs
+from safetensors.torch import load_file
+from torch import nn
+from vllm.config.load import LoadConfig
+from vllm.model_executor.model_loader import base_loader, get_model_loader
+
+assert stand_ins
+PLUGIN = Path(__file__).resolve().parents[3] / "python/vllm"
+RANKS = 2
+SOURCES = ("gate_proj.weight", "up_proj.weight")
+
+
+class Model(nn.Module):
+    """Fuses gate and up, whose rows the ranks share, and has all else whole."""
+
+    def __init__(self, shapes: dict[str, torch.Size], rank: int) -> None:
+        super().__init__()
+        self.rank = rank
+        self.seen: list[str] = []
+        self.own = nn.ParameterDict()
+        for name, shape in shapes.items():
+            if name.endswith("gate_proj.weight"):
+                self.own[self.place(name)] = nn.Parameter(torch.zeros(2, shape[0] // RANKS, *shape[1:]))
+            elif not name.endswith("up_proj.weight"):
+                self.own[self.place(name)] = nn.Parameter(torch.zeros(shape))
+
+    @staticmethod
+    def place(name: str) -> str:
+        for part in SOURCES:
+            name = name.replace(part, "gate_up.weight")
+        return name.replace(".", "/")
+
+    @torch.no_grad()
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
+        loaded = set()
+        for name, tensor in weights:
+            self.seen.append(name)
+            target = self.own[self.place(name)]
+            for number, part in enumerate(SOURCES):
+                if name.endswith(part):
+                    size = tensor.shape[0] // RANKS
+                    target[number].copy_(tensor.narrow(0, self.rank * size, size))
+                    break
+            else:
+                target.copy_(tensor)
+            loaded.add(f"own.{self.place(name)}")
+        return loaded
+
+
+def play_engine(model: nn.Module) -> None:
+    base_loader.initialize_model = lambda **_: model
+    base_loader.current_platform = SimpleNamespace(is_cuda_alike=lambda: False, is_xpu=lambda: False)
+    torch.accelerator.empty_cache = lambda: None
+    parallel = SimpleNamespace(enable_expert_parallel=False, enable_ep_weight_filter=False)
+    vllm.config.get_current_vllm_config = lambda: SimpleNamespace(parallel_config=parallel)
+
+
+def installed(directory: Path) -> None:
+    """By pip, and found by vLLM."""
+    source = directory / "source"
+    shutil.copytree(PLUGIN, source)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                    "--disable-pip-version-check", "--target", directory / "site", source], check=True)
+    sys.path.insert(0, str(directory / "site"))
+    vllm.plugins.plugins_loaded = False
+    vllm.plugins.load_general_plugins()
+
+
+def ranks_of_mindspore(directory: Path) -> dict[str, Any]:
+    config = transformers.LlamaConfig(vocab_size=60, hidden_size=16, intermediate_size=24, num_attention_heads=4,
+                                      num_key_value_heads=4, num_hidden_layers=2, tie_word_embeddings=False)
+    torch.manual_seed(3)
+    transformers.LlamaForCausalLM(config).save_pretrained(directory / "hub")
+    reshardfs("export", directory / "hub", directory / "run", "--map", "mindformers-llama", "--model-config",
+              directory / "hub", "--dst-strategy", "tp=4", "--views", "ranks,strategy", "--format", "ckpt")
+    return {"source": str(directory / "run"), "map": "mindformers-llama",
+            "src_strategy": str(directory / "run/strategy/destination.ckpt")}
+
+
+def load(directory: Path, model: Model, options: dict[str, Any]) -> None:
+    """As vllm serve DIRECTORY/hub --load-format reshardfs --model-loader-extra-config OPTIONS."""
+    load_config = LoadConfig(load_format="reshardfs", model_loader_extra_config=json.loads(json.dumps(options)))
+    settings = SimpleNamespace(model=str(directory / "hub"), dtype=torch.float32, quantization=None, is_moe=False,
+                               multimodal_config=None, revision=None, model_weights=None)
+    engine = SimpleNamespace(device_config=SimpleNamespace(device="cpu"), load_config=load_config, quant_config=None)
+    play_engine(model)
+    get_model_loader(load_config).load_model(vllm_config=engine, model_config=settings)
+
+
+def plugin(directory: Path) -> dict[str, int]:
+    module()
+    play_engine(nn.Module())
+    installed(directory)
+    options = ranks_of_mindspore(directory)
+    whole = load_file(directory / "hub/model.safetensors")
+    for rank in range(RANKS):
+        model = Model({name: tensor.shape for name, tensor in whole.items()}, rank)
+        load(directory, model, options)
+        assert sorted(model.seen) == sorted(whole), model.seen
+        for name, tensor in whole.items():
+            found = model.own[model.place(name)].detach()
+            for number, part in enumerate(SOURCES):
+                if name.endswith(part):
+                    found, tensor = found[number], tensor.chunk(RANKS)[rank]
+            assert torch.equal(found, tensor), f"rank {rank}: another {name}"
+    return {"vLLM loads ranks of MindSpore by the plugin": 1}
+
+
+def refused(directory: Path) -> None:
+    """Without a source, and where a weight gets nothing."""
+    module()
+    play_engine(nn.Module())
+    installed(directory)
+    options = ranks_of_mindspore(directory)
+    shapes = {name: tensor.shape for name, tensor in load_file(directory / "hub/model.safetensors").items()}
+    for words, more in (("needs --model-loader-extra-config", {"source": None}),
+                        ("Following weights were not initialized from checkpoint: {'own.lm_head/weight'}",
+                         {"exclude": ["lm_head.weight"]}),
+                        ("there is no argument 'colour'", {"colour": "red"}), ("nowhere: no such file", {"source": "nowhere"})):
+        try:
+            load(directory, Model(shapes, 0), {**options, **more})
+        except Exception as error:
+            assert words in str(error), f"{type(error).__name__}: {error}"
+        else:
+            raise AssertionError(f"it loads, without a word of {words}")
