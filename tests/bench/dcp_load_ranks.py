@@ -36,19 +36,22 @@ LINEAR = {"q": (HIDDEN, HIDDEN), "k": (HIDDEN, HIDDEN // 4), "v": (HIDDEN, HIDDE
           "o": (HIDDEN, HIDDEN), "gate": (HIDDEN, INNER), "up": (HIDDEN, INNER), "down": (INNER, HIDDEN)}
 
 
+Sizes = dict[str, tuple[int, int]]
+
+
 class Block(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, linear: Sizes) -> None:
         super().__init__()
-        for name, (inputs, outputs) in LINEAR.items():
+        for name, (inputs, outputs) in linear.items():
             setattr(self, name, nn.Linear(inputs, outputs, bias=False))
         self.norm1, self.norm2 = nn.RMSNorm(HIDDEN), nn.RMSNorm(HIDDEN)
 
 
 class Model(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, linear: Sizes = LINEAR) -> None:
         super().__init__()
         self.emb = nn.Embedding(VOCABULARY, HIDDEN)
-        self.layers = nn.ModuleList([Block() for _ in range(LAYERS)])
+        self.layers = nn.ModuleList([Block(linear) for _ in range(LAYERS)])
         self.norm = nn.RMSNorm(HIDDEN)
         self.head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
 
