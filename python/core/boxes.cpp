@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -29,7 +30,13 @@ namespace py = pybind11;
 namespace reshardfs::python {
 namespace {
 
-/// Where the first byte of a tensor is.
+/// Where the first byte of a tensor is; of one without a source, before all others.
+struct Place {
+  std::string file;
+  std::uint64_t offset = 0;
+  bool is_far = false;
+};
+
 class FirstPlace final : public SourceSink {
  public:
   void take(const Holding& holding, const StridedRanges& ranges) override {
@@ -38,16 +45,68 @@ class FirstPlace final : public SourceSink {
     if (!stored.empty()) take(*holding.file->source, stored.front());
   }
   void take(const ByteSource& source, const ByteRange& range) override {
-    if (!place_) place_ = {source.name(), range.offset()};
+    if (!place_) place_ = Place{source.name(), range.offset(), source.is_far()};
   }
 
-  /// Of a tensor without a source: before all others.
-  std::pair<std::string, std::uint64_t> place() const {
-    return place_.value_or(std::pair<std::string, std::uint64_t>());
+  Place place() const { return place_.value_or(Place()); }
+
+ private:
+  std::optional<Place> place_;
+};
+
+std::vector<Place> places_of(const std::vector<TensorHandle>& tensors) {
+  std::vector<Place> places;
+  for (const TensorHandle& tensor : tensors) {
+    FirstPlace first;
+    if (tensor.get().bytes() > 0) {
+      TensorAccess::for_each_use(tensor.get(), ByteRange(0, 1), first);
+    }
+    places.push_back(first.place());
+  }
+  return places;
+}
+
+std::vector<std::size_t> in_order(const std::vector<Place>& places) {
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(places[a].file, places[a].offset) < std::tie(places[b].file, places[b].offset);
+  });
+  return order;
+}
+
+/// Fetches from far sources what the next boxes need, those that touch as one: a request for a
+/// small box takes nearly as long as one for many.
+class BoxesAhead {
+ public:
+  void add(Tensor tensor) {
+    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + tensor.bytes());
+    tensors_.push_back(std::move(tensor));
+  }
+
+  /// Call this before the box is read, from any thread.
+  void reach(std::size_t number) {
+    const std::lock_guard lock(mutex_);
+    // Not for each box anew: boxes are joined only with what is fetched together.
+    if (next_ > number && ends_[next_ - 1] - ends_[number] > kBytes / 2) return;
+    FarRanges ranges;
+    for (; next_ < tensors_.size() && (next_ <= number || ends_[next_] - ends_[number] <= kBytes);
+         ++next_) {
+      const Tensor& tensor = tensors_[next_];
+      if (tensor.bytes() > 0) {
+        TensorAccess::for_each_use(tensor, ByteRange(0, tensor.bytes()), ranges);
+      }
+    }
+    ranges.foresee(Foresight::kAhead);
   }
 
  private:
-  std::optional<std::pair<std::string, std::uint64_t>> place_;
+  static constexpr std::uint64_t kBytes = std::uint64_t{64} << 20U;
+
+  std::vector<Tensor> tensors_;
+  std::vector<std::uint64_t> ends_;  ///< of each, in bytes of all before and of itself
+  std::mutex mutex_;
+  std::size_t next_ = 0;  ///< the first that was not asked for; guarded by mutex_
 };
 
 class ShortRuns final : public SourceSink {
@@ -124,19 +183,7 @@ void require_size(const Tensor& tensor, const Borrowed& target) {
 }  // namespace
 
 std::vector<std::size_t> in_order_of_sources(const std::vector<TensorHandle>& tensors) {
-  std::vector<std::pair<std::string, std::uint64_t>> places;
-  for (const TensorHandle& tensor : tensors) {
-    FirstPlace first;
-    if (tensor.get().bytes() > 0) {
-      TensorAccess::for_each_use(tensor.get(), ByteRange(0, 1), first);
-    }
-    places.push_back(first.place());
-  }
-  std::vector<std::size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
-  return order;
+  return in_order(places_of(tensors));
 }
 
 void read_into_all(const std::vector<std::pair<TensorHandle, py::object>>& parts,
@@ -148,10 +195,20 @@ void read_into_all(const std::vector<std::pair<TensorHandle, py::object>>& parts
     targets.push_back(std::make_shared<Borrowed>(buffer));
     require_size(tensor.get(), *targets.back());
   }
+  const std::vector<Place> places = places_of(tensors);
+  const auto ahead = std::make_shared<BoxesAhead>();
   std::vector<ReadRequest> requests;
-  for (const std::size_t number : in_order_of_sources(tensors)) {
+  for (const std::size_t number : in_order(places)) {
     const std::shared_ptr<Borrowed>& target = targets[number];
-    auto reader = parts[number].first.reader();
+    auto reader = tensors[number].reader();
+    if (places[number].is_far) {
+      reader = [ahead, place = requests.size(), reader = std::move(reader)](
+                   std::uint64_t offset, std::span<std::byte> out) {
+        if (offset == 0) ahead->reach(place);
+        reader(offset, out);
+      };
+    }
+    ahead->add(tensors[number].get());
     requests.push_back(target->is_contiguous()
                            ? ReadRequest::into(target->bytes(), std::move(reader), target)
                            : ReadRequest{read_and_put(std::move(reader), target), target->size()});

@@ -13,8 +13,10 @@ import numpy as np
 from format_files import write_safetensors
 from mounted import scratch
 from python_sets import opened, run_unittests_without_mounts, small_set
+from web_server import serving
 
 import reshardfs
+from reshardfs import _core
 
 BOXES = 60
 
@@ -114,6 +116,34 @@ class ManyAtOnce(unittest.TestCase):
                 turned = np.zeros((columns, rows), np.int32)
                 checkpoint.read_into_all([("x.w", turned.T)], prefix="x.")
                 self.assertTrue((turned.T == want).all())
+
+    def test_reads_no_more_than_the_boxes(self) -> None:
+        """Of bands of columns, too: by what the engine reads of the file."""
+        with scratch() as directory:
+            write_safetensors(directory / "model.safetensors", {"w": ("U8", np.zeros((256, 16384), np.uint8))})
+            with reshardfs.open(directory) as checkpoint:
+                whole = checkpoint.merged["w"]
+                for begin, end in (([0, 0], [64, 16384]), ([0, 4096], [256, 8192]), ([5, 1], [200, 4097])):
+                    box = whole.box(begin, end)
+                    before = _core.source_bytes()
+                    checkpoint.read_into_all([(box, bytearray(box.nbytes))])
+                    read = _core.source_bytes() - before
+                    self.assertTrue(box.nbytes <= read <= 1.15 * box.nbytes, (begin, end, read, box.nbytes))
+
+    def test_boxes_that_touch_are_fetched_together(self) -> None:
+        """From a server, where each request waits."""
+        arrays = {f"w{number}": np.random.default_rng(number).integers(0, 256, (64, 1000), np.uint8)
+                  for number in range(200)}
+        with scratch() as directory, serving(directory) as server:
+            write_safetensors(directory / "model.safetensors", {name: ("U8", array) for name, array in arrays.items()})
+            with reshardfs.open(f"{server.url}/model.safetensors") as checkpoint:
+                rows = {name: np.zeros((16, 1000), np.uint8) for name in arrays}
+                parts = [(checkpoint.merged[name].box([16, 0], [32, 1000]), array) for name, array in rows.items()]
+                before = len(server.requests)
+                checkpoint.read_into_all(parts)
+                self.assertLess(len(server.requests) - before, 20)
+            for name, array in arrays.items():
+                self.assertTrue((rows[name] == array[16:32]).all(), name)
 
     def test_short_pieces_are_reported(self) -> None:
         with scratch() as directory:
