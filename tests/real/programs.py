@@ -30,6 +30,7 @@ PROGRAMS = (
     Program("megatron-0.19.2", "megatron", ("3.12",), True, "megatron.core", "transformers-5.24.0"),
     Program("megatron-0.14.0", "megatron", ("3.12",), False, "megatron.core", "transformers-5.24.0"),
     Program("vllm-0.33.0", "vllm", ("3.12",), True, "vllm", "transformers-5.24.0"),
+    Program("ray-2.60.0", "ray", ("3.12",), True, "ray", "transformers-5.24.0"),
     Program("torch-1.13.1", "torch", ("3.11",), False, "torch"),
 )
 

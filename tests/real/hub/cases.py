@@ -51,3 +51,4 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
         yield Job(f"live model of {what}", f"live_sources.{what}")
     for stage in (2, 3):
         yield Job(f"live model of DeepSpeed {stage}", "live_sources.deepspeed", {"stage": stage})
+    yield Job("without a mount", "without_mount.fsspec")

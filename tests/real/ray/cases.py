@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of Ray. Imported by the driver: the standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobs import Form, Job
+
+
+def jobs(program: str, form: Form) -> Iterator[Job]:
+    yield Job("without a mount", "judge.without_mount")
