@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import reshardfs
 import reshardfs.torch
 import torch
 from torch import nn
@@ -24,7 +25,7 @@ class ReshardfsLoader(DefaultModelLoader):
 
     def __init__(self, load_config: LoadConfig) -> None:
         given = load_config.model_loader_extra_config
-        if not isinstance(given, dict) or not isinstance(given.get("source"), str):
+        if not isinstance(given, dict) or not isinstance(given.get("source"), str) or not given["source"]:
             raise ValueError("--load-format reshardfs needs --model-loader-extra-config '{\"source\": DIR}', beside which "
                              "may stand the options of reshardfs.open(), such as \"map\"")
         # vLLM's loader refuses what it does not know.
@@ -36,6 +37,9 @@ class ReshardfsLoader(DefaultModelLoader):
     def download_model(self, model_config: ModelConfig) -> None:
         pass
 
+    # Of vLLM's loaders that filter experts.
+    local_expert_ids: set[int] | None = None
+
     def get_all_weights(self, model_config: ModelConfig, model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         if getattr(model, "secondary_weights", ()):
             raise ValueError(f"{type(model).__name__} takes weights from a second model, which --load-format reshardfs "
@@ -43,4 +47,10 @@ class ReshardfsLoader(DefaultModelLoader):
         options = dict(self._options)
         if "map" in options and Path(model_config.model).is_dir():
             options.setdefault("model_config", model_config.model)
-        return reshardfs.torch.stream(options.pop("source"), **options)
+        with reshardfs.open(options.pop("source"), **options) as checkpoint:
+            names = checkpoint.merged.arrays()
+            if self.local_expert_ids is not None:  # and vLLM wants no others read
+                from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
+
+                names = [name for name in names if not should_skip_weight(name, self.local_expert_ids)]
+            yield from reshardfs.torch.stream(checkpoint, names=names)

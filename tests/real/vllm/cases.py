@@ -11,3 +11,4 @@ from jobs import Form, Job
 def jobs(program: str, form: Form) -> Iterator[Job]:
     yield Job("plugin of vLLM", "judge.plugin")
     yield Job("plugin of vLLM, refused", "judge.refused")
+    yield Job("plugin of vLLM, experts", "judge.experts")

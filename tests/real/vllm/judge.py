@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +18,10 @@ import stand_ins
 import torch
 import transformers
 import vllm.config
+import vllm.distributed
 import vllm.plugins
 from product import module, reshardfs
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from vllm.config.load import LoadConfig
 from vllm.model_executor.model_loader import base_loader, get_model_loader
@@ -27,6 +29,7 @@ from vllm.model_executor.model_loader import base_loader, get_model_loader
 assert stand_ins
 PLUGIN = Path(__file__).resolve().parents[3] / "python/vllm"
 RANKS = 2
+EXPERTS = 4
 SOURCES = ("gate_proj.weight", "up_proj.weight")
 
 
@@ -71,7 +74,12 @@ def play_engine(model: nn.Module) -> None:
     base_loader.initialize_model = lambda **_: model
     base_loader.current_platform = SimpleNamespace(is_cuda_alike=lambda: False, is_xpu=lambda: False)
     torch.accelerator.empty_cache = lambda: None
-    parallel = SimpleNamespace(enable_expert_parallel=False, enable_ep_weight_filter=False)
+    group = SimpleNamespace(rank_in_group=0)
+    vllm.distributed.get_dp_group = vllm.distributed.get_pcp_group = lambda: group
+    vllm.distributed.get_tensor_model_parallel_rank = lambda: 1
+    parallel = SimpleNamespace(enable_expert_parallel=True, enable_ep_weight_filter=True, enable_eplb=False,
+                               data_parallel_size=1, tensor_parallel_size=RANKS, prefill_context_parallel_size=1,
+                               expert_placement_strategy="linear")
     vllm.config.get_current_vllm_config = lambda: SimpleNamespace(parallel_config=parallel)
 
 
@@ -82,6 +90,8 @@ def installed(directory: Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
                     "--disable-pip-version-check", "--target", directory / "site", source], check=True)
     sys.path.insert(0, str(directory / "site"))
+    version = metadata.version("reshardfs-vllm")
+    assert version in reshardfs("--version"), f"python/vllm/pyproject.toml has another version: {version}"
     vllm.plugins.plugins_loaded = False
     vllm.plugins.load_general_plugins()
 
@@ -100,7 +110,8 @@ def ranks_of_mindspore(directory: Path) -> dict[str, Any]:
 def load(directory: Path, model: Model, options: dict[str, Any]) -> None:
     """As vllm serve DIRECTORY/hub --load-format reshardfs --model-loader-extra-config OPTIONS."""
     load_config = LoadConfig(load_format="reshardfs", model_loader_extra_config=json.loads(json.dumps(options)))
-    settings = SimpleNamespace(model=str(directory / "hub"), dtype=torch.float32, quantization=None, is_moe=False,
+    settings = SimpleNamespace(model=str(directory / "hub"), dtype=torch.float32, quantization=None,
+                               is_moe="source of experts" in options["source"], get_num_experts=lambda: EXPERTS,
                                multimodal_config=None, revision=None, model_weights=None)
     engine = SimpleNamespace(device_config=SimpleNamespace(device="cpu"), load_config=load_config, quant_config=None)
     play_engine(model)
@@ -126,6 +137,21 @@ def plugin(directory: Path) -> dict[str, int]:
     return {"vLLM loads ranks of MindSpore by the plugin": 1}
 
 
+def experts(directory: Path) -> dict[str, int]:
+    """A rank of expert parallelism reads no others than its own."""
+    module()
+    play_engine(nn.Module())
+    installed(directory)
+    source = directory / "source of experts.safetensors"
+    tensors = {f"model.layers.0.mlp.experts.{number}.down_proj.weight": torch.randn(3, 4) for number in range(EXPERTS)}
+    save_file({**tensors, "model.norm.weight": torch.ones(3)}, source)
+    own = [*list(tensors)[EXPERTS // RANKS:], "model.norm.weight"]
+    model = Model({name: torch.Size([3] if name not in tensors else [3, 4]) for name in own}, 1)
+    load(directory, model, {"source": str(source)})
+    assert sorted(model.seen) == sorted(own), model.seen
+    return {"vLLM loads the experts of a rank by the plugin": 1}
+
+
 def refused(directory: Path) -> None:
     """Without a source, and where a weight gets nothing."""
     module()
@@ -133,7 +159,7 @@ def refused(directory: Path) -> None:
     installed(directory)
     options = ranks_of_mindspore(directory)
     shapes = {name: tensor.shape for name, tensor in load_file(directory / "hub/model.safetensors").items()}
-    for words, more in (("needs --model-loader-extra-config", {"source": None}),
+    for words, more in (("needs --model-loader-extra-config", {"source": ""}),
                         ("Following weights were not initialized from checkpoint: {'own.lm_head/weight'}",
                          {"exclude": ["lm_head.weight"]}),
                         ("there is no argument 'colour'", {"colour": "red"}), ("nowhere: no such file", {"source": "nowhere"})):

@@ -16,7 +16,8 @@ import absent
 
 REAL = ("vllm.config.load", "vllm.config.utils", "vllm.envs", "vllm.logger", "vllm.logging_utils",
         "vllm.model_executor.model_loader", "vllm.model_executor.model_loader.base_loader",
-        "vllm.model_executor.model_loader.default_loader", "vllm.plugins")
+        "vllm.model_executor.model_loader.default_loader",
+        "vllm.model_executor.model_loader.ep_weight_filter", "vllm.plugins")
 FOLDER = Path(importlib.util.find_spec("vllm").submodule_search_locations[0])
 
 
