@@ -75,6 +75,7 @@ void write_members(JsonWriter& json, const InstalledMap& installed) {
   json.member("to", map.to_side);
   json.member("about", installed.about);
   json.texts("names", other_names(map));
+  json.texts("types", map.types);
   json.texts("variables", variables_of(map));
 }
 
@@ -84,9 +85,12 @@ std::string map_text(const InstalledMap& installed) {
   const std::string variables = fmt::format("variables: {}", fmt::join(variables_of(map), ", "));
   const std::string also =
       map.other_names.empty() ? "" : fmt::format("  also: {}\n", fmt::join(other_names(map), ", "));
-  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n{}  {}\n", installed.name,
+  const std::string types = fmt::format("model_type: {}", fmt::join(map.types, ", "));
+  const std::string of_types =
+      map.types.empty() ? "" : fmt::format("  {}\n", wrapped(types, columns, 4));
+  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n{}{}  {}\n", installed.name,
                      wrapped(plain(installed.about), columns, 2), printable(map.from_side),
-                     printable(map.to_side), also, wrapped(variables, columns, 4));
+                     printable(map.to_side), also, of_types, wrapped(variables, columns, 4));
 }
 
 // --- check and show

@@ -2,7 +2,6 @@
 #include "modelmap/variables.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +9,7 @@
 
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "modelmap/config_keys.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -19,68 +19,16 @@ using Value = Known<std::int64_t>;
 /// Variables that stand for each other.
 constexpr std::size_t kMaxVariableDepth = 64;
 
-/// A name that config.json has under various keys.
-struct KnownName {
-  std::string_view name;
-  std::array<std::string_view, 7> keys;
-  /// What a config.json without any of the keys means by that: an expression; empty: nothing.
-  /// Without a config.json, the name is unknown.
-  std::string_view absent{};
-  /// Types of models, each between blanks, whose configuration class has another default: there,
-  /// shapes have to tell. Sources: the configuration_*.py of transformers 4.57.
-  std::string_view except{};
-  /// If not empty, the only types for which `absent` holds.
-  std::string_view only{};
-};
-
-constexpr std::array<KnownName, 15> kKnownNames = {{
-    {"heads", {"num_attention_heads", "n_head", "num_heads", "n_heads"}},
-    {"groups",
-     {"num_key_value_heads", "num_query_groups", "n_kv_heads", "multi_query_group_num"},
-     "heads",
-     " mistral mixtral ministral ministral3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next deepseek_v2 "
-     "deepseek_v3 gemma gemma2 gemma3 gemma3_text gpt_oss glm glm4 glm4_moe smollm3 seed_oss "
-     "starcoder2 ernie4_5 minimax_m2 "},
-    {"hidden", {"hidden_size", "n_embd", "d_model", "dim"}},
-    {"head_dim",
-     {"head_dim", "kv_channels"},
-     "hidden/heads",
-     " ministral ministral3 ernie4_5 internlm3 exaone4 qwen3 qwen3_next gemma gemma2 gemma3 "
-     "gemma3_text gpt_oss glm glm4 glm4_moe seed_oss "
-     "minimax_m2 "},
-    {"layers", {"num_hidden_layers", "num_layers", "n_layer", "n_layers"}},
-    {"ffn", {"intermediate_size", "ffn_hidden_size", "n_inner"}},
-    {"moe_ffn",
-     {"moe_intermediate_size", "moe_ffn_hidden_size"},
-     "ffn",
-     " qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 "},
-    {"experts",
-     {"n_routed_experts", "num_experts", "num_local_experts", "num_moe_experts",
-      "num_routed_experts", "moe_num_experts", "expert_num"}},
-    {"shared_experts", {"n_shared_experts", "shared_expert_num"}, "0", " deepseek_v3 qwen2_moe "},
-    {"dense_layers", {"first_k_dense_replace"}, "0", " deepseek_v3 "},
-    {"mtp_layers", {"num_nextn_predict_layers", "mtp_num_layers"}, "0"},
-    {"vocab", {"vocab_size"}},
-    // Other classes of transformers tie them unless config.json says no.
-    {"tied",
-     {"tie_word_embeddings"},
-     "0",
-     {},
-     " llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 "},
-    {"tp", {}},
-    {"from_tp", {}},
-}};
-
 bool is_parts(std::string_view name) {
   return name == "tp" || name == "from_tp";
 }
 
 /// Whether a configuration without its keys tells the value.
-bool absence_tells(const KnownName& known, const ModelConfig& config) {
+bool absence_tells(const ConfigKeys& known, const ModelConfig& config) {
   if (known.absent.empty() || !config.is_read()) return false;
-  const std::string type = " " + config.model_type() + " ";
-  if (!known.only.empty()) return known.only.find(type) != std::string_view::npos;
-  return config.model_type().empty() || known.except.find(type) == std::string_view::npos;
+  const std::string& type = config.model_type();
+  if (!known.only.empty()) return known.only.contains(type);
+  return type.empty() || !known.except.contains(type);
 }
 
 bool is_bound_by_shapes(const std::string& name) {
@@ -91,18 +39,10 @@ std::string unknown_words(const std::string& name) {
   return "unknown variable '" + printable(name) + "'";
 }
 
-const KnownName* known_name(std::string_view name) {
-  const auto* const found =
-      std::find_if(kKnownNames.begin(), kKnownNames.end(),
-                   [&](const KnownName& known) { return known.name == name; });
-  return found == kKnownNames.end() ? nullptr : found;
-}
-
 }  // namespace
 
 bool has_config_keys(const std::string& name) {
-  const KnownName* known = known_name(name);
-  return known != nullptr && !is_parts(name);
+  return config_keys(name) != nullptr;
 }
 
 std::set<std::string> Variables::with_dependencies(const std::vector<std::string>& names) const {
@@ -126,7 +66,7 @@ std::set<std::string> Variables::with_dependencies(const std::vector<std::string
         pending.insert(pending.end(), more.begin(), more.end());
       }
     }
-    const KnownName* known = known_name(name);
+    const ConfigKeys* known = config_keys(name);
     if (known != nullptr && !known->absent.empty()) {
       const Expression absent = Expression::parse(known->absent);
       pending.insert(pending.end(), absent.names().begin(), absent.names().end());
@@ -345,21 +285,19 @@ Scope::Found Scope::from_alternatives(const std::string& name,
 
 Scope::Found Scope::from_keys(const std::string& name) const {
   Found unknown{Value::unknown(unknown_words(name)), name};
-  const KnownName* known = known_name(name);
+  const ConfigKeys* known = config_keys(name);
   if (known == nullptr) return unknown;
   const ModelConfig& config = variables_.config;
-  for (const std::string_view key : known->keys) {
-    if (key.empty()) continue;
-    if (const auto value = config.find(std::string(key))) {
-      return {Value::stated(*value, printable(config.file()) + ": " + std::string(key)), {}};
+  for (const std::string& key : known->keys) {
+    if (const auto value = config.find(key)) {
+      return {Value::stated(*value, printable(config.file()) + ": " + key), {}};
     }
   }
   if (!absence_tells(*known, config)) return unknown;
   const Found found = from_alternatives(name, {Expression::parse(known->absent)});
   if (!found.value) return found;
-  return {Value::stated(*found.value, printable(config.file()) + " has no " +
-                                          std::string(known->keys[0]) + ": " +
-                                          std::string(known->absent)),
+  return {Value::stated(*found.value, printable(config.file()) + " has no " + known->keys.front() +
+                                          ": " + known->absent),
           {}};
 }
 
