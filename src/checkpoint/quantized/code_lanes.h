@@ -16,9 +16,9 @@ namespace reshardfs {
 /// A number that compilers know makes vectors of loops.
 constexpr std::size_t kLane = 16;
 
-/// Elements of any alignment.
-template <typename Element>
-using Loose [[gnu::aligned(1), gnu::may_alias]] = Element;
+/// Of any alignment.
+using LooseShort [[gnu::aligned(1), gnu::may_alias]] = std::uint16_t;
+using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
 
 /// A small float: `Bits` with the sign.
 template <unsigned Bits, unsigned Fraction, unsigned Bias>
@@ -145,7 +145,8 @@ struct PlainDecoder {
                                                  const float* __restrict scales,
                                                  const int* __restrict offsets,
                                                  std::byte* __restrict out) noexcept {
-    auto* const made = reinterpret_cast<Loose<std::uint16_t>*>(out);
+    // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
+    LooseShort* const made = reinterpret_cast<LooseShort*>(out);
     for (std::size_t i = 0; i < kLane; ++i) {
       const std::size_t of = kEach ? i : 0;
       made[i] = to_bfloat16(value<Kind>(codes[i], offsets[of]) * scales[of]);

@@ -36,7 +36,8 @@ struct Interleaved {
   [[gnu::always_inline]] static void unpack(std::uint64_t stored, std::uint16_t* out) noexcept {
     constexpr std::uint64_t kFirstOfPair = 0x000f000fU;
 
-    auto* const pairs = reinterpret_cast<Loose<std::uint32_t>*>(out);
+    // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
+    LooseWord* const pairs = reinterpret_cast<LooseWord*>(out);
     for (unsigned i = 0; i < kEight / 2; ++i) {
       pairs[i] = static_cast<std::uint32_t>(stored >> 4 * i & kFirstOfPair);
     }
@@ -95,7 +96,8 @@ template <std::size_t kBytes, typename Unpack>
 [[gnu::always_inline]] inline std::size_t unpack_nibbles(const std::byte* from,
                                                          std::span<std::uint16_t> out) noexcept {
   const auto unpack = [](const std::byte* __restrict pairs, std::uint16_t* __restrict codes) {
-    auto* const both = reinterpret_cast<Loose<std::uint32_t>*>(codes);
+    // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
+    LooseWord* const both = reinterpret_cast<LooseWord*>(codes);
     for (std::size_t i = 0; i < kLane; ++i) {
       const auto pair = std::to_integer<std::uint32_t>(pairs[i]);
       both[i] = (pair | pair << 12U) & 0x000f000fU;
@@ -114,7 +116,8 @@ template <std::size_t kBytes, typename Unpack>
   const std::uint32_t mask = (1U << from.bits) - 1;
   for_lanes<4>(from.bytes.data(), out,
                [=](auto kCount, const std::byte* __restrict in, std::uint16_t* __restrict codes) {
-                 const auto* const words = reinterpret_cast<const Loose<std::uint32_t>*>(in);
+                 // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
+                 const LooseWord* const words = reinterpret_cast<const LooseWord*>(in);
                  for (std::size_t i = 0; i < kCount; ++i) {
                    codes[i] = static_cast<std::uint16_t>(words[i] >> shift & mask);
                  }

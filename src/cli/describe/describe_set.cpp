@@ -13,6 +13,7 @@
 #include "base/content_size.h"
 #include "base/json/json_writer.h"
 #include "base/text/state_names.h"
+#include "base/text/text.h"
 #include "base/text/wrapper_names.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/quantized/block_scales.h"

@@ -328,8 +328,8 @@ bool lacks_ranks(const ModelQuestion& question) {
 
 bool has_use_for_config(const SourceRequest& request) {
   const std::filesystem::path& config = request.maps.model_config;
-  return config.empty() || !request.maps.maps.empty() || request.dequantize || !request.quantize.empty() ||
-         !request.sizes.empty() ||
+  return config.empty() || !request.maps.maps.empty() || request.dequantize ||
+         !request.quantize.empty() || !request.sizes.empty() ||
          (!request.path.empty() &&
           numbers_of_config(named_config(config), config_tree(request)).has_value());
 }
