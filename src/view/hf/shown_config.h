@@ -28,8 +28,8 @@ std::vector<std::string> stated_types(const JsonValue& config);
 
 struct ConfigEdits {
   bool is_dequantized = false;  ///< nothing in it states that weights are quantized
-  std::string quantization{};   ///< JSON that states how they are; empty: as it does
   std::string type{};           ///< that stands wherever it states one; empty: it stays
+  std::string quantization{};   ///< JSON that states how they are; empty: as it does
 
   bool any() const noexcept { return is_dequantized || !quantization.empty() || !type.empty(); }
 };

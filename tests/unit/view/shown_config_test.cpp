@@ -35,5 +35,18 @@ TEST(ShownConfig, StatesTheTypeWhereverOneIsStated) {
             std::string::npos);
 }
 
+TEST(ShownConfig, StatesAnotherQuantizationWhereOneIsStated) {
+  const std::string text =
+      R"({"compression_config":{},"text_config":{"quantization_config":{"a":1},"b":2}})";
+  const NvStatement stated = nv_statement({"lm_head"});
+  EXPECT_EQ(
+      edited_config(text, {.quantization = "{\"c\":3}"}),
+      "{\n  \"text_config\": {\n    \"quantization_config\": {\"c\":3},\n    \"b\": 2\n  }\n}\n");
+  const auto config = JsonDocument::parse(stated.config);
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->value()["quant_algo"].text(), "W4A16_NVFP4");
+  EXPECT_NE(stated.beside.find("\"exclude_modules\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace reshardfs::shown_config_tests
