@@ -67,7 +67,7 @@ void read_view(const ShownElements& view, const ForeseenFile& reads, std::uint64
       [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
         view.read(from, part, batch);
       },
-      [&](const ByteRange& range, SourceSink& sink) { view.for_each_use(range, sink); });
+      [&](const ByteRange& range, SourceSink& sink) { view.for_each_use(range, sink); }, [] {});
 }
 
 }  // namespace

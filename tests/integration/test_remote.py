@@ -14,11 +14,13 @@ import threading
 import time
 from pathlib import Path
 
-from mounted import errno_name, mounted, run, run_unittests
+import numpy as np
+from mounted import errno_name, mounted, run, run_unittests, wait_until
 from remote_tests import MANY, SHAPE, SMALL, Remote
 from nginx_server import nginx
 from two_arrays import COLUMNS, HALVES, ROWS, Layout, metric, mounted_file
 from make_large import make_large  # two_arrays has put its directory on the path
+from format_files import write_safetensors
 from web_server import cut, late, of_ranges, reset, serving, sometimes, status
 
 
@@ -86,6 +88,32 @@ class Reading(Remote):
             self.server.bytes_sent = 0
             self.assertEqual(self.read(mountpoint, 3), self.made.expected(3))
             self.assertLess(self.server.bytes_sent, 1.1 * len(self.made.expected(3)))
+
+    def test_the_beginning_of_the_next_shard_is_fetched(self) -> None:
+        """By who reads one to its end, as loaders of models do; by nobody who reads here and there."""
+        size, count = 4 << 20, 5
+        directory = self.root / "shards"
+        directory.mkdir()
+        arrays = {f"w{number}": ("U8", np.full(size, number, np.uint8)) for number in range(count)}
+        write_safetensors(directory / "model.safetensors", arrays)
+        first = (directory / "model.safetensors").stat().st_size - count * size
+        with serving(directory) as server, mounted(f"{server.url}/model.safetensors", "--views", "merged",
+                                                   "--shard-size", str(size + 1)) as mountpoint:
+            def is_fetched(number: int) -> bool:
+                """Its middle: what is next to another's end may come with that."""
+                place = first + number * size + size // 2
+                return any(request.range and request.range[0] <= place <= request.range[1]
+                           for request in server.requests)
+
+            def shard(number: int) -> Path:
+                return mountpoint / f"merged/model-{number + 1:05d}-of-{count:05d}.safetensors"
+
+            with shard(2).open("rb", buffering=0) as file:
+                for place in (3 << 20, 1 << 20):
+                    self.assertEqual(os.pread(file.fileno(), 4096, place), bytes([2]) * 4096)
+            self.assertEqual(shard(0).read_bytes()[-size:], bytes(size))
+            self.assertTrue(wait_until(lambda: is_fetched(1)), "it is not fetched")
+            self.assertFalse(is_fetched(3) or is_fetched(4))
 
     def test_headers_are_not_fetched_one_by_one(self) -> None:
         """Layers are alike: where the next headers stand is known after two of them."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/reading/foresight.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "base/process/process_state.h"
@@ -30,18 +31,29 @@ ForeseenFile::~ForeseenFile() {
   if (has_readers_.load(std::memory_order_relaxed)) readers().forget(this);
 }
 
-void ForeseenFile::foresee(std::uint64_t size, const ByteRange& range,
+bool ForeseenFile::foresee(std::uint64_t size, const ByteRange& range,
                            UsesOfRange uses) const noexcept {
   try {
     has_readers_.store(true, std::memory_order_relaxed);
     const auto advice = readers().advance(this, size, range, BlockPool::process().window(),
                                           StreamWindows::Clock::now());
     if (!advice.foreseen) foresee_range(range, Foresight::kNow, uses);
-    if (advice.ahead.empty()) return;
+    if (advice.ahead.empty()) return false;
     const std::uint64_t bytes = foresee_range(advice.ahead, Foresight::kAhead, uses);
     readers().set_cost(this, bytes / advice.ahead.length());
+    return advice.ahead.end() == size;
   } catch (const std::exception&) {
     // The read itself gets the error, and tells of it.
+    return false;
+  }
+}
+
+void foresee_beginning(std::uint64_t size, UsesOfRange uses) noexcept {
+  try {
+    const std::uint64_t length = std::min(size, BlockPool::process().window());
+    if (length > 0) foresee_range({0, length}, Foresight::kAhead, uses);
+  } catch (const std::exception&) {
+    // As above.
   }
 }
 

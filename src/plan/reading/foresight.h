@@ -30,19 +30,25 @@ class ForeseenFile {
   /// Requests everything that a read needs at once, from any number of sources. If the read
   /// continues another one, it also requests what the following reads will need.
   /// @param size the size of the file in bytes.
-  void foresee(std::uint64_t size, const ByteRange& range, UsesOfRange uses) const noexcept;
+  /// @return whether it has now requested all up to the end of the file: a reader who goes on needs
+  ///         another file next.
+  bool foresee(std::uint64_t size, const ByteRange& range, UsesOfRange uses) const noexcept;
 
  private:
   mutable std::atomic<bool> has_readers_ = false;
 };
 
+/// Requests the beginning of a file of this size that will be read next, as far as there is memory.
+void foresee_beginning(std::uint64_t size, UsesOfRange uses) noexcept;
+
 /// read_checked() of a range of a file. Calls foresee() first if any source is remote.
 /// @param read (offset, out, batch) reads a range from its sources.
-template <typename Read>
+/// @param at_end is called when foresee() has come to the end of the file.
+template <typename Read, typename AtEnd>
 void read_foreseen(const ForeseenFile& file, std::uint64_t size, std::uint64_t offset,
-                   std::span<std::byte> out, Read&& read, UsesOfRange uses) {
+                   std::span<std::byte> out, Read&& read, UsesOfRange uses, AtEnd&& at_end) {
   const bool foreseen = BlockPool::is_used();
-  if (foreseen) file.foresee(size, ByteRange(offset, out.size()), uses);
+  if (foreseen && file.foresee(size, ByteRange(offset, out.size()), uses)) at_end();
   read_checked([&](ReadBatch& batch) { read(offset, out, batch); }, foreseen);
 }
 

@@ -87,6 +87,11 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
                                              const ByteRange& read, std::uint64_t largest,
                                              Clock::time_point now) {
   const std::scoped_lock lock(mutex_);
+  if (begin_ == Begin::kAtFirstByte && read.offset() == 0) {
+    // Who begins again after all was read is another reader: memory may have lost what that had.
+    streams_.remove_if(
+        [&](const Stream& stream) { return stream.file == file && stream.next >= size; });
+  }
   const auto found = stream_of(file, read);
   const bool is_new = found == streams_.end();
   if (is_new) {

@@ -51,7 +51,17 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
       [&](std::uint64_t from, std::span<std::byte> stretch, ReadBatch& batch) {
         read_stretches(from, stretch, batch);
       },
-      [&](const ByteRange& range, SourceSink& sink) { for_each_use(range, sink); });
+      [&](const ByteRange& range, SourceSink& sink) { for_each_use(range, sink); },
+      [&] { foresee_next(); });
+}
+
+void PartedFile::foresee_next() const noexcept {
+  const std::shared_ptr<const PartedFile> next = next_.lock();
+  if (next == nullptr) return;
+  foresee_beginning(next->size(), [&](const ByteRange& range, SourceSink& sink) {
+    next->listed_.call([&] { next->stretches_ = next->stretches(); });
+    next->for_each_use(range, sink);
+  });
 }
 
 std::vector<StoredRange> PartedFile::stored_ranges(std::uint64_t offset, std::uint64_t length,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/process/retry_once.h"
@@ -23,6 +24,10 @@ class PartedFile : public TensorFile {
   std::shared_ptr<const ByteSource> equal_source() const override;
   std::vector<StoredRange> stored_ranges(std::uint64_t offset, std::uint64_t length,
                                          std::uint64_t least) const override;
+
+  /// Programs mostly read `next` after this file: its beginning is fetched when all of this one has
+  /// been. Call this before the files are read.
+  void be_followed_by(std::weak_ptr<const PartedFile> next) noexcept { next_ = std::move(next); }
 
  protected:
   /// A part of the file, up to the beginning of the next one.
@@ -51,8 +56,10 @@ class PartedFile : public TensorFile {
   FileImage image_of(const Stretch& stretch) const;
   void read_stretches(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   void for_each_use(const ByteRange& range, SourceSink& sink) const;
+  void foresee_next() const noexcept;
 
   ForeseenFile reads_;
+  std::weak_ptr<const PartedFile> next_;
   mutable RetryOnce listed_;  ///< guards stretches_; a failed try is made again
   mutable std::vector<Stretch> stretches_;
   mutable RetryOnce compared_;  ///< guards equal_source_

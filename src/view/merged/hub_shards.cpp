@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/merged/hub_shards.h"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,10 +80,12 @@ std::vector<OutputFile> hub_shards(const ViewContext& context, const std::string
   const auto common =
       with_words(safetensors_common(context, SafetensorsKind::kOwn, "pt"), words->header);
   std::vector<OutputFile> files;
+  std::shared_ptr<SafetensorsFile> before;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    files.push_back(
-        {directory + "/" + shard_name(i, shards.size()),
-         std::make_shared<SafetensorsFile>(context.whole, kWholeRank, shards[i], common)});
+    auto file = std::make_shared<SafetensorsFile>(context.whole, kWholeRank, shards[i], common);
+    if (before != nullptr) before->be_followed_by(file);
+    files.push_back({directory + "/" + shard_name(i, shards.size()), file});
+    before = std::move(file);
   }
   files.push_back({directory + "/model.safetensors.index.json",
                    std::make_shared<MadeFile>(

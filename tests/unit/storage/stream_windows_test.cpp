@@ -101,6 +101,20 @@ TEST_F(StreamWindowsTest, AFileThatIsReadFromItsBeginningMayBeAStreamAtOnce) {
   EXPECT_TRUE(windows.advance(this, size_, elsewhere, kLargest, now_).ahead.empty());
 }
 
+TEST_F(StreamWindowsTest, WhoReadsAFileAgainIsAheadAgain) {
+  StreamWindows windows(StreamWindows::Begin::kAtFirstByte);
+  for (const std::uint64_t size : {16 * kMib, 200 * kMib, 500 * kMib}) {
+    for (int round = 0; round < 3; ++round) {
+      std::uint64_t advised = 0;
+      for (std::uint64_t at = 0; at < size; at += kRead) {
+        advised += windows.advance(this, size, ByteRange(at, kRead), kLargest, now_).ahead.length();
+      }
+      EXPECT_EQ(advised, size - kRead) << "round " << round;
+    }
+    windows.forget(this);
+  }
+}
+
 TEST_F(StreamWindowsTest, TheWindowDoublesUpToItsLimit) {
   read_through(0, 2 * kRead);
   std::uint64_t window = kFirst;
