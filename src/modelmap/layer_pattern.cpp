@@ -94,7 +94,8 @@ std::vector<std::int64_t> LayerPattern::positions(std::string_view symbols) cons
 }
 
 std::string NamedLayers::text() const {
-  return next_tokens.empty() ? decoder : decoder + "/" + next_tokens;
+  const bool is_told = is_hybrid || next_tokens.find('?') == std::string::npos;
+  return is_told && !next_tokens.empty() ? decoder + "/" + next_tokens : decoder;
 }
 
 std::string disagreement(const LayerPattern& stated, const NamedLayers& named) {

@@ -78,6 +78,7 @@ struct NamedLayers {
   std::string decoder{};      ///< '?' for a layer of which names tell no symbol
   std::string next_tokens{};  ///< the same; empty: there are no such layers
 
+  /// Of a GPTModel without the layers of multi-token prediction if names do not tell all of them.
   std::string text() const;
 };
 
