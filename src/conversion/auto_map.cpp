@@ -324,7 +324,7 @@ Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<Sou
   for (const InstalledMap& installed : all) {
     const ModelMap map = read_map(installed);
     // What sees is left out only if that is asked for.
-    if (!is_between(map) || map.from_side.starts_with(kHub)) continue;
+    if (!is_between(map) || map.from_side.starts_with(kHuggingFaceSide)) continue;
     Chains chains;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
       const Candidate candidate = try_map(installed.name, map, direction, tensors, known.config);

@@ -78,14 +78,51 @@ class Loader {
                   "the map consists of more than " + std::to_string(kMaxMapFiles) + " files")
           .in_file(path.string());
     }
+    const std::optional<std::string> text = text_of(path);
+    if (!text) return loaded_[path] = load_by_other_name(path);
     open_.push_back(path);
-    auto map = std::make_shared<MapText>(read_map_text(path.string(), read_(path)));
+    auto map = std::make_shared<MapText>(read_map_text(path.string(), *text));
     map->rules = with_inherited(*map, path);
     open_.pop_back();
     return loaded_[path] = map;
   }
 
  private:
+  /// Nothing: it is the other name of a map.
+  std::optional<std::string> text_of(const std::filesystem::path& path) {
+    try {
+      return read_(path);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kMissing || !load_by_other_name(path)) throw;
+      return std::nullopt;
+    }
+  }
+
+  /// The map that has the file's name among its [names], with what that name states; nullptr: there
+  /// is none. "a-b" can be another name of "a".
+  MapTextPtr load_by_other_name(const std::filesystem::path& path) {
+    const std::string name = path.stem().string();
+    const std::size_t dash = name.rfind('-');
+    if (dash == std::string::npos) return nullptr;
+    auto map = std::make_shared<MapText>();
+    try {
+      *map = *load(path.parent_path() / (name.substr(0, dash) + path.extension().string()));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kMissing) throw;
+      return nullptr;
+    }
+    const auto stated = map->names.find(name);
+    if (stated == map->names.end()) return nullptr;
+    for (auto& [setting, read] : map->settings) {
+      const auto value = read.words.find(stated->second);
+      if (value != read.words.end()) {
+        read.otherwise =
+            std::make_shared<const Expression>(Expression::parse(std::to_string(value->second)));
+      }
+    }
+    return map;
+  }
+
   /// Inherits everything; the rules of the parents come before the own ones.
   std::vector<RuleText> with_inherited(MapText& map, const std::filesystem::path& path) {
     MapText parents;

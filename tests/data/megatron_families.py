@@ -538,9 +538,7 @@ def write_case(family: Family, directory: Path, *, back: bool) -> None:
     write_safetensors(case / "src.safetensors", source)
     write_safetensors(case / "expected.safetensors", expected)
     (case / "config.json").write_text(json.dumps(family.config, indent=1) + "\n")
-    form = "-numbered"
-    (case / "map.toml").write_text(f'extends = "../../../config/maps/{family.map.removesuffix(form)}.toml"\n'
-                                   + ("[settings.numbered_layers]\notherwise = 1\n" if family.map.endswith(form) else ""))
+    (case / "map.toml").write_text(f'extends = "../../../config/maps/{family.map}.toml"\n')
     text: dict[str, Any] = {
         "name": name,
         "title": family.title + (", numbered layers" if "_numbered" in name else "")

@@ -8,7 +8,7 @@ import report
 def main():
     root = report.arguments().root
     text = (root / "docs/support.md").read_text()
-    stated = text.partition(family_table.BEGIN)[2].partition(family_table.END)[0].strip().splitlines()
+    stated = text.partition(family_table.BEGIN)[2].partition(family_table.END)[0].strip("\n").splitlines()
     made = family_table.markdown().splitlines()
     problems = [f"docs/support.md has no such row: {row}" for row in made if row not in stated]
     problems += [f"docs/support.md has a row that is not made: {row}" for row in stated if row not in made]
