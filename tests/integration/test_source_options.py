@@ -33,7 +33,7 @@ WITHOUT = {"strategy guess": {"src-strategy", "src-join", "replicas", "state-pre
 
 
 # Options without a case here, and the test that shows their effect in all commands.
-ELSEWHERE = {"dec-key-file": "test_support.py", "dec-mode": "test_support.py"}
+ELSEWHERE = {"dec-key-file": "test_support.py", "dec-mode": "test_support.py", "quantize": "test_nvfp4.py"}
 REPEATABLE = {"src-join", "rename", "drop", "state-prefix"}
 IN_PYTHON = """
 import json, sys

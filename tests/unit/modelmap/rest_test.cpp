@@ -121,5 +121,24 @@ TEST(Rest, OfAMapThatExtendsAnotherIsInherited) {
   EXPECT_THAT(map.rest_except, ElementsAre("b.*", "*.experts.*"));
 }
 
+TEST(OtherNames, OfAMapCanBeExtended) {
+  const std::string base = R"(
+[names]
+base-more = "size=more"
+[settings.size]
+words = { "size=less" = 0, "size=more" = 1 }
+otherwise = 0
+)";
+  const auto otherwise = [&](const std::string& extends) {
+    const ModelMap map = map_of({{"map.toml", "extends = '" + extends + "'"}, {"base.toml", base}});
+    return map.settings.at("size").otherwise->text();
+  };
+  EXPECT_EQ(otherwise("base.toml"), "0");
+  EXPECT_EQ(otherwise("base-more.toml"), "1");
+  for (const char* missing : {"base-less.toml", "other.toml", "bas-e.toml"}) {
+    EXPECT_THAT(refusal_of([&] { otherwise(missing); }), HasSubstr(missing));
+  }
+}
+
 }  // namespace
 }  // namespace reshardfs::modelmap::testing::rest_tests
