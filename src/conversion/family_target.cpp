@@ -150,7 +150,7 @@ Strategy FamilyTarget::strategy_of_one_stage(const std::vector<FamilyTensor>& te
 
 Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
                                 const ParallelSizes& sizes, const std::string& sizes_text) const {
-  const TensorPlan* const plan = plan_of_cuts(tensors, sizes);
+  const std::vector<Known<FamilyCut>> cuts = cuts_of(tensors, sizes);
   PlacedTensors placed;
   if (sizes.stages > 1) {
     placed = place_tensors(place_source(tensors), tensors, sizes.stages, stage_layers_, prefixes_);
@@ -161,7 +161,7 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const FamilyTensor& tensor = tensors[i];
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cut_of(tensor, sizes, plan);
+    const Known<FamilyCut>& cut = cuts[i];
     if (!cut) {
       unknown[cut.origin()].push_back(tensor.name);
       continue;
@@ -199,7 +199,7 @@ void FamilyTarget::refuse(const std::string& sizes, const std::string& what,
 RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
                                std::vector<std::string> header) const {
   const ParallelSizes sizes = ParallelSizes::of(sizes_);
-  const TensorPlan* const plan = plan_of_cuts(tensors, sizes);
+  const std::vector<Known<FamilyCut>> cuts = cuts_of(tensors, sizes);
   PlacedTensors placed;
   if (sizes.stages > 1) {
     placed = place_tensors(place_source(tensors), tensors, sizes.stages, stage_layers_, prefixes_,
@@ -210,7 +210,7 @@ RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const FamilyTensor& tensor = tensors[i];
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = cut_of(tensor, sizes, plan);
+    const Known<FamilyCut>& cut = cuts[i];
     DraftedParameter drafted{{tensor.target, tensor.shape.size(), {}, {}}, tensor.shape, {}, {}};
     if (cut) drafted.parameter = sized(tensor, *cut, sizes);
     if (!cut) drafted.unknown_cut = cut.origin();
@@ -235,15 +235,22 @@ bool FamilyTarget::is_planned(const std::vector<FamilyTensor>& tensors) const {
          });
 }
 
-const TensorPlan* FamilyTarget::plan_of_cuts(const std::vector<FamilyTensor>& tensors,
-                                             const ParallelSizes& sizes) const {
-  if (!is_planned(tensors)) return nullptr;
-  const auto is_known = [&](const FamilyTensor& tensor) {
+std::vector<Known<FamilyCut>> FamilyTarget::cuts_of(const std::vector<FamilyTensor>& tensors,
+                                                    const ParallelSizes& sizes) const {
+  const bool has_plan = is_planned(tensors);
+  std::vector<Known<FamilyCut>> cuts;
+  bool is_stated = !has_plan || is_mapped_;
+  for (std::size_t i = 0; i < tensors.size() && is_stated; ++i) {
+    const FamilyTensor& tensor = tensors[i];
+    cuts.push_back(cut_of(tensor, sizes, nullptr));
+    if (!has_plan) continue;
     const std::string name = without_state(tensor.stated_name(), prefixes_);
-    if (is_training_state(name, prefixes_)) return true;
-    return plan_->place_of(name) && cut_of(tensor, sizes, nullptr);
-  };
-  return is_mapped_ && std::all_of(tensors.begin(), tensors.end(), is_known) ? nullptr : &*plan_;
+    is_stated = is_training_state(name, prefixes_) || (cuts.back() && plan_->place_of(name));
+  }
+  if (is_stated) return cuts;
+  cuts.clear();
+  for (const FamilyTensor& tensor : tensors) cuts.push_back(cut_of(tensor, sizes, &*plan_));
+  return cuts;
 }
 
 PlaceSource FamilyTarget::place_source(const std::vector<FamilyTensor>& tensors) const {
@@ -322,13 +329,12 @@ std::int64_t FamilyTarget::tensor_parts() const {
 
 std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>& tensors) const {
   if (tensor_parts() == 1) return {};
-  const TensorPlan* const plan = plan_of_cuts(tensors, ParallelSizes::of(sizes_));
+  const std::vector<Known<FamilyCut>> cuts = cuts_of(tensors, ParallelSizes::of(sizes_));
   std::set<std::string> unknown;
-  for (const FamilyTensor& tensor : tensors) {
-    if (!tensor.is_shown) continue;
-    const Shape& shape = tensor.part ? tensor.part->shape : tensor.shape;
-    const Known<FamilyCut> cut = cut_of_weight(tensor.stated_name(), shape, tensor.made_by, plan);
-    if (cut && (*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Known<FamilyCut>& cut = cuts[i];
+    if (!tensors[i].is_shown || !cut) continue;
+    if ((*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
   }
   if (unknown.empty()) return {};
   return {"no config.json tells " + name_list({unknown.begin(), unknown.end()}) + ": whether " +

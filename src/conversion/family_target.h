@@ -87,11 +87,10 @@ class FamilyTarget {
                            const std::vector<FamilyTensor>& tensors) const;
   /// Whether the names are those that the plan is of.
   bool is_planned(const std::vector<FamilyTensor>& tensors) const;
-  /// The framework's plan, if it is what counts for these tensors: no map is for the model's type,
-  /// maps do not know all of them, or some are outside the language model. nullptr: what maps state
-  /// counts.
-  const TensorPlan* plan_of_cuts(const std::vector<FamilyTensor>& tensors,
-                                 const ParallelSizes& sizes) const;
+  /// Of each tensor. The framework's plan tells them if no map is for the model's type, maps do not
+  /// know all of them, or some are outside the language model; else maps do.
+  std::vector<Known<FamilyCut>> cuts_of(const std::vector<FamilyTensor>& tensors,
+                                        const ParallelSizes& sizes) const;
   PlaceSource place_source(const std::vector<FamilyTensor>& tensors) const;
   /// @param plan that counts; nullptr: what maps state.
   Known<FamilyCut> cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes,
