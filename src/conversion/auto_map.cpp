@@ -150,7 +150,8 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
     if (maps.empty() || maps.back() != one.map) maps.push_back(one.map);
   }
   throw Error(ErrorKind::kUsage,
-              "--map auto: no installed map for model_type " + name_list(known.model_types) +
+              "--map auto: no installed map for model_type " +
+                  name_list(known.config.model_types()) +
                   " takes the names of the source, but maps for others do: " + name_list(maps, 4))
       .hint("check the config.json, or name a map");
 }
@@ -175,7 +176,6 @@ void read_known(const std::filesystem::path& config, const std::filesystem::path
   const auto json = JsonDocument::parse(text);
   if (!json || !json->value().is_object()) return;
   out.config = modelmap::ModelConfig::parse(text, config.filename().string());
-  out.model_types = out.config.model_types();
 }
 
 /// See KnownSource.
@@ -228,8 +228,12 @@ bool has_any(const std::vector<std::string>& list, const std::vector<std::string
   });
 }
 
-bool is_for(const std::vector<std::string>& types, const std::vector<std::string>& model_types) {
-  return types.empty() || has_any(types, model_types);
+/// @param keeps_rest what stands around a language model may have other names, too: the type has to
+///        be that of the whole.
+bool is_for(const std::vector<std::string>& types, bool keeps_rest,
+            const std::vector<std::string>& model_types) {
+  if (!keeps_rest) return types.empty() || has_any(types, model_types);
+  return !model_types.empty() && has_any(types, {model_types.front()});
 }
 
 /// Leaves those that fit, if there are any.
@@ -251,17 +255,13 @@ std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const Kn
   std::copy_if(all.begin(), all.end(), std::back_inserter(complete), [](const Candidate& one) {
     return one.taken > 0 && one.left.empty() && !packs_experts(one);
   });
-  const auto states_type = [&](const Candidate& one) {
-    return has_any(one.types, known.model_types);
-  };
-  if (std::any_of(all.begin(), all.end(), states_type)) {
-    std::erase_if(complete,
-                  [&](const Candidate& one) { return !is_for(one.types, known.model_types); });
-  }
-  // It takes any names: only the type tells that they are meant.
+  const std::vector<std::string> types = known.config.model_types();
+  const auto states_type = [&](const Candidate& one) { return has_any(one.types, types); };
+  const bool is_known = std::any_of(all.begin(), all.end(), states_type);
   std::erase_if(complete, [&](const Candidate& one) {
-    return one.keeps_rest && (one.idle_rules > 0 || known.model_types.empty() ||
-                              !has_any(one.types, {known.model_types.front()}));
+    // One that keeps names takes any: only the type tells that they are meant.
+    if (one.keeps_rest && one.idle_rules > 0) return true;
+    return (is_known || one.keeps_rest) && !is_for(one.types, one.keeps_rest, types);
   });
   if (!known.program.empty()) {
     prefer(complete, [&](const Candidate& one) { return one.reads.starts_with(known.program); });
@@ -411,9 +411,7 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
 }  // namespace
 
 bool serves(const ModelMap& map, const std::vector<std::string>& model_types) {
-  if (!map.rest) return is_for(map.types, model_types);
-  // What stands around a language model may have other names, too.
-  return !model_types.empty() && has_any(map.types, {model_types.front()});
+  return is_for(map.types, map.rest.has_value(), model_types);
 }
 
 std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,

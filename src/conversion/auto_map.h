@@ -23,13 +23,11 @@ struct FittingMap {
 
 /// What a source has beside names that tells which map is meant.
 struct KnownSource {
-  /// model_type of its config.json: of the whole, then of text_config. Maps for other types do not
-  /// count, if there are any for these.
-  std::vector<std::string> model_types{};
   /// What the side of the program that has saved it begins with: "MindFormers". Other programs may
   /// have the same names, with rows in another order. Empty: not known.
   std::string_view program{};
-  /// Says how many layers there are: names of further ones follow from that.
+  /// Says how many layers there are: names of further ones follow from that. Maps for other
+  /// model_types do not count, if there are any for these.
   modelmap::ModelConfig config{};
 };
 

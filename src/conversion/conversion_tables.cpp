@@ -540,7 +540,6 @@ class Opening {
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
   std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
-  /// The shape of blocks in config.json, read at its first use.
   std::optional<std::map<std::string, WeightPart>> quantized_parts_{};  ///< by name, if looked for
   bool has_unknown_codes_ = false;                      ///< of a method that is not known
   std::map<std::string, std::string> refused_parts_{};  ///< why they do not fit, by name

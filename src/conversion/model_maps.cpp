@@ -30,8 +30,6 @@ using modelmap::Direction;
 using modelmap::ModelMap;
 
 constexpr const char* kConfigName = "config.json";
-/// States the type of the model, whatever config.json says.
-constexpr std::string_view kTypeVariable = "model_type=";
 
 const char* direction_words(Direction direction) {
   return direction == Direction::kForward ? "forward" : "inverse";
@@ -146,43 +144,6 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
   read_config(options.model_config, source, listed);
   read_variables(options.variables);
   read_training(options.training_config, source, listed);
-}
-
-/// Where several maps lead to the same names, the type of the model tells which of them is right.
-std::string ModelMaps::check_type(std::size_t number) const {
-  const ModelMap& map = maps_[number];
-  const std::vector<std::string> types = config_.model_types();
-  const bool counts =
-      map.rest || (!types.empty() && is_inside(map.file, installed_maps_directory()));
-  if (map.types.empty() || !counts || serves(map, types)) return {};
-  const std::string name = printable(std::filesystem::path(map.file).stem().string());
-  if (types.empty()) {
-    throw Error(ErrorKind::kUsage, "--map " + name +
-                                       " needs the model's type, which tells what else has other " +
-                                       "names, and there is no config.json that states it")
-        .hint("give --model-config, or --map-var model_type=NAME");
-  }
-  std::vector<std::string> others;
-  for (const InstalledMap& installed : installed_maps()) {
-    const ModelMap other = read_map(installed);
-    const bool is_alike = other.from_side == map.from_side && other.to_side == map.to_side;
-    if (is_alike && !other.types.empty() && serves(other, types)) {
-      others.push_back("--map " + installed.name);
-    }
-  }
-  const std::string words = "--map " + name + " is not for model_type " + name_list(types);
-  if (others.empty() && !map.rest) {
-    return words +
-           ": use 'reshardfs diff' to compare the result with the model, for nothing tells " +
-           "whether its names and fusions are those";
-  }
-  const std::string insist =
-      "to use it nevertheless, state a type that it is for: --map-var model_type=" +
-      map.types.front();
-  throw Error(ErrorKind::kUsage, words)
-      .hint(others.empty()
-                ? insist
-                : fmt::format("for this one, give {}; {}", fmt::join(others, " or "), insist));
 }
 
 std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) const {
@@ -322,13 +283,14 @@ void ModelMaps::read_variables(const std::vector<std::string>& texts) {
       maps_.begin(), maps_.end(), [](const ModelMap& map) { return map.asks_for_release(); });
   const std::string release = std::string(modelmap::kReleaseVariable) + "=";
   const std::string pattern = std::string(modelmap::kLayerPattern) + "=";
+  const std::string type = std::string(modelmap::kTypeVariable) + "=";
   for (const std::string& text : texts) {
     if (asks_for_release && text.starts_with(release)) {
       release_ = modelmap::parse_release(text);
       continue;
     }
-    if (text.starts_with(kTypeVariable)) {
-      model_type_ = text.substr(kTypeVariable.size());
+    if (text.starts_with(type)) {
+      model_type_ = stated_type(text.substr(type.size()));
       config_.state_model_type(model_type_);
       continue;
     }

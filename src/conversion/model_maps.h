@@ -128,6 +128,8 @@ class ModelMaps {
   /// What is to be said of a map that does not list the type of the model; empty: nothing.
   /// @throws Error kUsage if others list it, or if the map changes names by types alone.
   std::string check_type(std::size_t number) const;
+  /// @throws Error kUsage if it is empty, or no map has types.
+  std::string stated_type(const std::string& type) const;
   void read_variables(const std::vector<std::string>& texts);
   /// @throws Error kUsage if no map has the variable.
   void require_used(const std::string& name) const;

@@ -119,6 +119,8 @@ class UnknownVariable : public Error {
   std::string name_;
 };
 
+/// The name under which --map-var states the model's type, whatever config.json says.
+inline constexpr const char* kTypeVariable = "model_type";
 /// The name under which --map-var states the release of a framework.
 inline constexpr const char* kReleaseVariable = "release";
 

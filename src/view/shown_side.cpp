@@ -8,12 +8,11 @@
 #include "reshardfs/error.h"
 
 #include "conversion/auto_map.h"
+#include "conversion/installed_maps.h"
 #include "view/weights.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::string_view kHubSide = "Hugging Face";
 
 using Sides = std::span<const std::string_view>;
 
@@ -44,8 +43,9 @@ std::string helpful_maps(const std::vector<std::string>& names, const KnownSourc
   if (!direct.empty()) return (has_maps ? "add another map: " : "add ") + direct;
   const std::string list =
       "'reshardfs map list' lists the maps, of which one must show " + std::string(sides.front());
-  const auto to_hub = std::find_if(fitting.begin(), fitting.end(),
-                                   [](const FittingMap& map) { return map.shows == kHubSide; });
+  const auto to_hub = std::find_if(fitting.begin(), fitting.end(), [](const FittingMap& map) {
+    return map.shows == kHuggingFaceSide;
+  });
   if (has_maps || to_hub == fitting.end()) return list;
   return "add --map " + to_hub->map +
          " --map MAP, where MAP is the family's map from Hugging Face; " + list;

@@ -170,6 +170,16 @@ class Types(FamilyTest):
         shown = self.shown("--map", "packed-experts", "--map-var", "model_type=qwen3_moe", "--map-var", "experts=3")
         same(self, shown, model("qwen3_moe", packed=False)[0])
 
+    def test_a_stated_type_without_an_effect(self) -> None:
+        memory, config = model("qwen3_moe", packed=True)
+        self.write(memory, config)
+        self.assertIn("--map-var model_type=: it names no type",
+                      self.refused("--map", "packed-experts", "--map-var", "model_type="))
+        own = self.root / "own.toml"
+        own.write_text("[rest]\nkeep = true\n")
+        self.assertIn("--map-var model_type=qwen3_moe: no map states the types that it is for; leave it out",
+                      self.refused("--map", own, "--map-var", "model_type=qwen3_moe"))
+
     def test_a_warning_where_no_map_is_for_the_type(self) -> None:
         case = GOLDEN / "llama_legacy"
         config = json.loads((case / "config.json").read_text())

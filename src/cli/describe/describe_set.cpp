@@ -102,7 +102,7 @@ class Describer {
   void describe_model() {
     HeldNames held = ranks_.held;
     if (out_.kind != kRankFiles) held.groups.clear();
-    out_.model = model_facts(held, known_maps(known_.model_types), known_.program);
+    out_.model = model_facts(held, known_maps(known_.config.model_types()), known_.program);
     read_config_facts(set_.completeness().config, out_.model);
     if (source_.laid_out != nullptr) {
       count_elements(source_.laid_out->table().unmapped());

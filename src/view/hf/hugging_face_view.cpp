@@ -8,6 +8,7 @@
 
 #include "checkpoint/whole/lora_adapter.h"
 #include "conversion/auto_map.h"
+#include "conversion/installed_maps.h"
 #include "view/hf/model_files.h"
 #include "view/merged/hub_shards.h"
 #include "view/weights.h"
@@ -16,7 +17,6 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kModelDirectory = "hf";
-constexpr std::string_view kHub = "Hugging Face";
 
 /// Loaders know an adapter by the name of its file, and ask for no index.
 void name_adapter(const ViewContext& context, std::vector<OutputFile>& files) {
@@ -37,7 +37,7 @@ bool has_config(const ViewContext& context) {
 /// them, or there is the config.json of the model, and no map.
 bool may_be_known(const ViewContext& context) {
   const std::string& side = context.model.side;
-  return side == kHub || (side.empty() && has_config(context));
+  return side == kHuggingFaceSide || (side.empty() && has_config(context));
 }
 
 /// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
@@ -77,7 +77,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     context.leave_out(ViewKind::kHuggingFace, "hf/", error);
     return {};
   }
-  if (!context.model.side.empty() && context.model.side != kHub) {
+  if (!context.model.side.empty() && context.model.side != kHuggingFaceSide) {
     context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +
                                ", which loaders of Hugging Face's models do not know");
   }

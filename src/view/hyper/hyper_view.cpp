@@ -13,6 +13,7 @@
 
 #include "base/text/text.h"
 #include "conversion/auto_map.h"
+#include "conversion/installed_maps.h"
 #include "view/files/text_file.h"
 #include "view/hf/model_files.h"
 #include "view/hyper/trainer_content.h"
@@ -25,12 +26,11 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kTrainerDirectory = "hyper/";
-constexpr std::string_view kHubNames = "Hugging Face";
 
 /// The Trainer's models ask for Hugging Face's names; others may be those of a model of one's own.
 void warn_of_names(const ViewContext& context) {
   const std::string& side = context.model.side;
-  if (side == kHubNames) return;
+  if (side == kHuggingFaceSide) return;
   if (!side.empty()) {
     context.warnings.push_back("hyper/ has the names of " + printable(side) +
                                ", for which models of Hugging Face do not ask");
