@@ -30,7 +30,7 @@ std::vector<Command> showing() {
       {"run",
        kRun,
        kTitle,
-       "Run a command beside a mount that is there for it alone",
+       "Mount a checkpoint, run a command, and unmount when it ends",
        {{"SOURCE", kCheckpoint, true},
         {"MOUNTPOINT", "An empty directory", true},
         {"COMMAND", "The program, and its arguments; -- may stand before it", true, true, "",

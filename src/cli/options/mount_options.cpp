@@ -127,7 +127,7 @@ std::vector<Option> speed_group() {
       {.name = "warm",
        .takes = Takes::kTexts,
        .type = "PATH",
-       .help = "Then read this file or directory of the mount into the page cache, e.g. rank_3 "
+       .help = "Once mounted, read this file or directory into the page cache, e.g. rank_3 "
                "(repeatable)",
        .check = check_path_in_mount,
        .excludes = {"direct-io", "check-only"},

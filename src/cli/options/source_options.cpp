@@ -131,7 +131,7 @@ std::vector<Option> reading_rows() {
        .help = "Check the CRCs of the source files before anything else",
        .commands = (kSources & ~kVerify) | kDiff},
       {.name = "check-crc",
-       .help = "Check the CRCs of the files before anything else, too; they are always checked",
+       .help = "Check the CRCs before anything else; verify checks them in any case",
        .commands = kVerify},
       {.name = "no-symlinks",
        .help = "Refuse symbolic links below the source",
