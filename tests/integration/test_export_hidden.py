@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -21,6 +22,7 @@ from format_files import write_safetensors  # noqa: E402
 from incomplete_sets import INDEX, config, model, write_counted  # noqa: E402
 from make_large import make_large  # noqa: E402
 from mounted import COMMAND_SECONDS, Result, one_line, run, scratch  # noqa: E402
+from web_server import Request, of_ranges, serving  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
 SHARD = "model-00001-of-00003.safetensors"
@@ -174,29 +176,49 @@ class Hidden(unittest.TestCase):
 
 
 class Killed(unittest.TestCase):
-    """A single file of some MiB in blocks of 64 KiB."""
+    """A single file of some MiB in blocks of 64 KiB, from a server that can be made to wait."""
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.root = cls.enterClassContext(scratch())
         make_large(cls.root, 1, 4, 1, 18, 1, 1, rows=256, columns=1024)
-        cls.words = ["--src-strategy", cls.root / "src.ckpt", "--memory", "64K", "-j", "1"]
+        cls.server = cls.enterClassContext(serving(cls.root))
+        cls.source = f"{cls.server.url}/src"
+        cls.words = ["--src-strategy", cls.root / "src.ckpt", "--memory", "64K", "-j", "1", "--prefetch-memory", "1MiB"]
 
-    def kill(self, target: Path, *options: str, number: signal.Signals = signal.SIGKILL) -> str:
-        """While it writes. @returns what it said."""
+    def kill(self, target: Path, *options: str, number: signal.Signals = signal.SIGKILL, unanswered: bool = False) -> str:
+        """Once it has written ten more blocks. The server answers no more then, so that it cannot end before.
+        @param unanswered until it has ended. @returns what it said."""
         journal = target.parent / f".{target.name}.reshardfs-blocks"
 
         def blocks() -> int:
             return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
-        before = blocks()
-        process = start("export", self.root / "src", target, *self.words, *options)
-        limit = time.monotonic() + COMMAND_SECONDS
-        while process.poll() is None and blocks() < before + 10:
-            self.assertLess(time.monotonic(), limit)
-        self.assertIsNone(process.poll(), "it was too fast")
-        process.send_signal(number)
-        return process.communicate(timeout=COMMAND_SECONDS)[1].decode()
+        goal = blocks() + 10
+        is_killed = threading.Event()
+
+        def hold(_: Request) -> bool:
+            if blocks() >= goal:
+                is_killed.wait(COMMAND_SECONDS)
+            return False
+
+        self.server.rules = [of_ranges(hold)]
+        try:
+            process = start("export", self.source, target, *self.words, *options)
+            limit = time.monotonic() + COMMAND_SECONDS
+            while process.poll() is None and blocks() < goal:
+                self.assertLess(time.monotonic(), limit)
+                time.sleep(0.001)
+            self.assertIsNone(process.poll())
+            process.send_signal(number)
+            if not unanswered:
+                is_killed.set()
+            said = process.communicate(timeout=COMMAND_SECONDS)[1].decode()
+            self.assertEqual(process.returncode, -number if number == signal.SIGKILL else 128 + number)
+            return said
+        finally:
+            is_killed.set()
+            self.server.rules = []
 
     def test_goes_on_where_it_was_killed(self) -> None:
         for name in ("x.safetensors", "x.ckpt", "x.pt"):
@@ -206,33 +228,38 @@ class Killed(unittest.TestCase):
                     said = self.kill(out / name, number=number)
                     self.assertEqual(len(partial_files(out)), 2, "the file and its journal")
                 self.assertIn("repeat the command to resume", said)
-                result = run("export", self.root / "src", out / name, *self.words)
+                result = run("export", self.source, out / name, *self.words)
                 self.assertEqual(result.code, DONE, result.stderr)
                 self.assertIn("of unfinished files were there already, checked", result.stdout)
                 self.assertEqual(set(files_below(out)), {name})
                 whole = self.enterContext(scratch()) / name
-                self.assertEqual(run("export", self.root / "src", whole, *self.words).code, DONE)
+                self.assertEqual(run("export", self.source, whole, *self.words).code, DONE)
                 self.assertEqual((out / name).read_bytes(), whole.read_bytes())
+
+    def test_a_signal_ends_it_whether_the_source_answers_or_not(self) -> None:
+        target = self.enterContext(scratch()) / "x.pt"
+        self.assertIn("interrupted; ", self.kill(target, number=signal.SIGTERM, unanswered=True))
+        self.assertEqual(len(partial_files(target.parent)), 2)
 
     def test_what_another_conversion_has_left_is_removed(self) -> None:
         out = self.enterContext(scratch())
         self.kill(out / "x.ckpt", "--crc")
         # As versions before this one called it.
         (out / ".x.ckpt.0123456789abcdef.reshardfs-partial").write_bytes(b"old")
-        result = run("export", self.root / "src", out / "x.ckpt", *self.words)
+        result = run("export", self.source, out / "x.ckpt", *self.words)
         self.assertNotIn("unfinished", result.stdout)
         self.assertEqual(set(files_below(out)), {"x.ckpt"})
 
     def test_two_at_once(self) -> None:
         out = self.enterContext(scratch())
         journal = out / ".x.pt.reshardfs-blocks"
-        process = start("export", self.root / "src", out / "x.pt", *self.words)
+        process = start("export", self.source, out / "x.pt", *self.words)
         limit = time.monotonic() + COMMAND_SECONDS
         while not journal.exists():
             self.assertLess(time.monotonic(), limit)
         process.send_signal(signal.SIGSTOP)
         try:
-            line = one_line(run("export", self.root / "src", out / "x.pt", *self.words))
+            line = one_line(run("export", self.source, out / "x.pt", *self.words))
             self.assertIn("another process is writing this file", line)
         finally:
             process.send_signal(signal.SIGCONT)

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <csignal>
+#include <string_view>
 
 namespace reshardfs {
 
@@ -36,6 +37,7 @@ void SignalHandlers::set_unless_ignored(int signal, const struct sigaction& acti
 namespace {
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr unsigned kSecondsToStop = 10;
 
 std::atomic<bool> stopped{false};
 std::atomic<int> stop_signal{0};
@@ -45,12 +47,20 @@ void end_now(int signal) {
   ::_exit(128 + signal);
 }
 
+/// Some thread still waits for a server or a disk.
+void end_late(int /*signal*/) {
+  constexpr std::string_view kLine = "reshardfs: interrupted; the storage did not answer in time\n";
+  static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
+  end_now(stop_signal);
+}
+
 /// The second one ends the process at once. For most processes the kernel sees to that, by
 /// resetting the handler.
 void note_signal(int signal) {
   if (stopped) end_now(signal);
   stop_signal = signal;
   stopped = true;
+  ::alarm(kSecondsToStop);
 }
 
 }  // namespace
@@ -77,6 +87,11 @@ StopSignals::StopSignals() {
   for (const int signal : kSignals) {
     handlers_.set_unless_ignored(signal, signal_action(note_signal, SA_RESTART | reset));
   }
+  handlers_.set(SIGALRM, signal_action(end_late, 0));
+}
+
+StopSignals::~StopSignals() {
+  ::alarm(0);
 }
 
 const std::atomic<bool>& StopSignals::flag() const noexcept {

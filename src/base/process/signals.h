@@ -38,13 +38,14 @@ void ignore_signal(int signal) noexcept;
 void end_on_signals_as_first_process() noexcept;
 
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP sets a flag, so that a command can clean up;
-/// the second one ends the process at once. One at a time.
+/// the second one ends the process at once. Ten seconds later the process ends in any case, as a
+/// thread may wait for a server or a disk that does not answer. One at a time.
 class StopSignals {
  public:
   StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
-  ~StopSignals() = default;
+  ~StopSignals();
 
   const std::atomic<bool>& flag() const noexcept;
   /// 128 and the signal's number, as shells count it.

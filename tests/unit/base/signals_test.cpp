@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/process/signals.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 
@@ -76,6 +78,25 @@ TEST_F(SignalHandlersTest, StopSignalsSetAFlagOnceAndGo) {
   }
   EXPECT_EQ(handler_now(SIGTERM), count_outer);
   EXPECT_EQ(outer_calls, 0);
+}
+
+TEST_F(SignalHandlersTest, StopSignalsEndAProcessThatGoesOn) {
+  const auto ends = [] {
+    const StopSignals stop;
+    static_cast<void>(::raise(SIGTERM));
+    static_cast<void>(::raise(SIGALRM));
+  };
+  EXPECT_EXIT(ends(), ::testing::ExitedWithCode(128 + SIGTERM), "interrupted; the storage did not");
+}
+
+TEST_F(SignalHandlersTest, StopSignalsTakeTheAlarmWithThem) {
+  {
+    const StopSignals stop;
+    static_cast<void>(::raise(SIGTERM));
+    const unsigned left = ::alarm(60);
+    EXPECT_GT(left, 0U);
+  }
+  EXPECT_EQ(::alarm(0), 0U);
 }
 
 TEST_F(SignalHandlersTest, NoSignalsLeavesOne) {
