@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/boxes.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -17,7 +15,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/posix/descriptor.h"
 #include "core/borrowed.h"
 #include "core/reading.h"
 #include "core/workers.h"
@@ -89,7 +86,7 @@ class BoxesAhead {
     const std::lock_guard lock(mutex_);
     // Not for each box anew: boxes are joined only with what is fetched together.
     if (next_ > number && ends_[next_ - 1] - ends_[number] > kBytes / 2) return;
-    FarRanges ranges;
+    RangesAhead ranges;
     for (; next_ < tensors_.size() && (next_ <= number || ends_[next_] - ends_[number] <= kBytes);
          ++next_) {
       const Tensor& tensor = tensors_[next_];
@@ -126,36 +123,6 @@ class ShortRuns final : public SourceSink {
  private:
   std::uint64_t least_;
   std::uint64_t bytes_ = 0;
-};
-
-/// Tells the system of ranges of files, and far sources of theirs.
-class Announced final : public SourceSink {
- public:
-  void take(const Holding& holding, const StridedRanges& ranges) override {
-    const ByteSource& source = *holding.file->source;
-    if (source.is_far()) return far_.take(holding, ranges);
-    // The system has pages: what is closer together than a few of them is one range.
-    constexpr std::uint64_t kFewPages = 16 << 10;
-    const bool joined = ranges.stride() - ranges.length() <= kFewPages;
-    std::vector<ByteRange> stored;
-    for (std::uint64_t i = 0; i < (joined ? 1 : ranges.count()); ++i) {
-      add_stored_ranges(*holding.entry,
-                        joined ? ranges.span() : ByteRange(ranges.offset_of(i), ranges.length()),
-                        stored);
-    }
-    for (const ByteRange& range : stored) take(source, range);
-  }
-  void take(const ByteSource& source, const ByteRange& range) override {
-    if (source.is_far()) return far_.take(source, range);
-    if (const auto descriptor = source.descriptor()) {
-      ::posix_fadvise(descriptor->get(), static_cast<off_t>(range.offset()),
-                      static_cast<off_t>(range.length()), POSIX_FADV_WILLNEED);
-    }
-  }
-  void tell_far() const { far_.foresee(Foresight::kNow); }
-
- private:
-  FarRanges far_;
 };
 
 /// Through memory of its own, for a buffer whose elements lie apart.
@@ -224,9 +191,9 @@ void prefetch(const std::vector<TensorHandle>& tensors) {
     try {
       for (const Tensor& tensor : kept) {
         if (tensor.bytes() == 0) continue;
-        Announced announced;
-        TensorAccess::for_each_use(tensor, ByteRange(0, tensor.bytes()), announced);
-        announced.tell_far();
+        RangesAhead ranges(RangesAhead::Of::kAll);
+        TensorAccess::for_each_use(tensor, ByteRange(0, tensor.bytes()), ranges);
+        ranges.foresee(Foresight::kNow);
       }
     } catch (const std::exception&) {
       // Who reads them gets the error.

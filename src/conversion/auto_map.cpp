@@ -14,7 +14,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/json/json_value.h"
 #include "base/text/glob.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
@@ -173,9 +172,11 @@ void read_known(const std::filesystem::path& config, const std::filesystem::path
   const SourceTreePtr tree = linkless_tree_of(linkless_root, config);
   if (config.empty() || path_kind(config, tree) != PathKind::kOther) return;
   const std::string text = read_small_file(config, modelmap::kMaxConfigBytes, tree);
-  const auto json = JsonDocument::parse(text);
-  if (!json || !json->value().is_object()) return;
-  out.config = modelmap::ModelConfig::parse(text, config.filename().string());
+  try {
+    out.config = modelmap::ModelConfig::parse(text, config.filename().string());
+  } catch (const Error&) {
+    // Who compares the model with it says what is wrong.
+  }
 }
 
 /// See KnownSource.

@@ -20,7 +20,7 @@ StreamWindows& readers() {
 
 /// @return bytes of sources.
 std::uint64_t foresee_range(const ByteRange& range, Foresight when, UsesOfRange uses) {
-  FarRanges ranges;
+  RangesAhead ranges;
   uses(range, ranges);
   return ranges.foresee(when);
 }

@@ -47,7 +47,7 @@ void read_one_by_one(const Holding& holding, const StridedRanges& ranges, std::b
 /// Of a far source all ranges are asked for before the first one is waited for.
 void foresee_ranges(const StridedRun& run, const StridedRanges& ranges) {
   if (!run.holding.file->source->is_far()) return;
-  FarRanges far;
+  RangesAhead far;
   far.take(run.holding, ranges);
   far.foresee(Foresight::kNow);
 }

@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/reading/source_sinks.h"
 
+#include <fcntl.h>
+
+#include "base/posix/descriptor.h"
 #include "plan/reading/content.h"
 
 namespace reshardfs {
 namespace {
 
-// Gaps that are fetched with what is around them, and numbers that bound the time and memory to
-// tell of ranges.
+// Gaps that are fetched with what is around them, of a far source and of pages of a file; and
+// numbers that bound the time and memory to tell of ranges.
 constexpr std::uint64_t kJoinedGap = 64 << 10;
+constexpr std::uint64_t kFewPages = 16 << 10;
 constexpr std::uint64_t kMostOfOneRun = 4096;
 constexpr std::size_t kMostRanges = 16384;
 
+/// Has the kernel begin to read, if the bytes are those of an open file.
+void advise_pages(const ByteSource& source, const std::vector<ByteRange>& ranges) {
+  const auto descriptor = source.descriptor();
+  if (!descriptor) return;
+  for (const ByteRange& range : ranges) {
+    ::posix_fadvise(descriptor->get(), static_cast<off_t>(range.offset()),
+                    static_cast<off_t>(range.length()), POSIX_FADV_WILLNEED);
+  }
+}
+
 }  // namespace
 
-void FarRanges::take(const Holding& holding, const StridedRanges& ranges) {
+void RangesAhead::take(const Holding& holding, const StridedRanges& ranges) {
   const ByteSource* source = holding.file->source.get();
-  if (!source->is_far()) return;
+  if (!wants(*source)) return;
   std::vector<ByteRange>& wanted = ranges_[source];
-  // What lies close together is fetched as one; and so is what consists of too many ranges.
+  const bool is_far = source->is_far();
+  const std::uint64_t gap = is_far ? kJoinedGap : kFewPages;
+  // What lies close together is fetched as one; and so is what needs too many requests.
   const bool joined =
-      ranges.stride() - ranges.length() <= kJoinedGap || ranges.count() > kMostOfOneRun;
+      ranges.stride() - ranges.length() <= gap || (is_far && ranges.count() > kMostOfOneRun);
   const std::uint64_t count = joined ? 1 : ranges.count();
   for (std::uint64_t i = 0; i < count && wanted.size() < kMostRanges; ++i) {
     add_stored_ranges(*holding.entry,
@@ -29,15 +45,15 @@ void FarRanges::take(const Holding& holding, const StridedRanges& ranges) {
   }
 }
 
-void FarRanges::take(const ByteSource& source, const ByteRange& range) {
-  if (source.is_far()) ranges_[&source].push_back(range);
+void RangesAhead::take(const ByteSource& source, const ByteRange& range) {
+  if (wants(source)) ranges_[&source].push_back(range);
 }
 
-std::uint64_t FarRanges::foresee(Foresight when) const {
+std::uint64_t RangesAhead::foresee(Foresight when) const {
   std::uint64_t bytes = 0;
   for (const auto& [source, ranges] : ranges_) {
     for (const ByteRange& range : ranges) bytes += range.length();
-    source->foresee(ranges, when);
+    source->is_far() ? source->foresee(ranges, when) : advise_pages(*source, ranges);
   }
   return bytes;
 }

@@ -28,15 +28,24 @@ class SourceSink {
   virtual void take(const ByteSource& source, const ByteRange& range) = 0;
 };
 
-/// Collects the ranges of remote sources, which a reader can request in advance.
-class RESHARDFS_ENGINE FarRanges final : public SourceSink {
+/// Collects ranges of sources, which can be requested before they are read.
+class RESHARDFS_ENGINE RangesAhead final : public SourceSink {
  public:
+  enum class Of : std::uint8_t {
+    kFar,  ///< sources of which it is worthwhile whoever reads them
+    kAll,  ///< the kernel is told of those of local files, too
+  };
+  explicit RangesAhead(Of of = Of::kFar) : of_(of) {}
+
   void take(const Holding& holding, const StridedRanges& ranges) override;
   void take(const ByteSource& source, const ByteRange& range) override;
   /// Requests all of these ranges. @return their bytes.
   std::uint64_t foresee(Foresight when) const;
 
  private:
+  bool wants(const ByteSource& source) const { return of_ == Of::kAll || source.is_far(); }
+
+  Of of_;
   std::unordered_map<const ByteSource*, std::vector<ByteRange>> ranges_;
 };
 
