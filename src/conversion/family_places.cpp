@@ -96,10 +96,12 @@ Known<FamilyStage> planned_stage(const PlaceSource& source, const FamilyTensor& 
   const auto place = source.plan->place_of(tensor.stated_name());
   if (!place) return stated;
   FamilyStage stage{place->first, place->last, false, place->layer, place->stack, source.layers};
-  const bool has_head = std::any_of(all.begin(), all.end(), [&](const FamilyTensor& other) {
-    return source.plan->is_head(other.name);
-  });
-  if (stage.first && !has_head) {
+  // Of the few that the first stage has: this looks at all names.
+  const auto has_head = [&] {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const FamilyTensor& other) { return source.plan->is_head(other.name); });
+  };
+  if (stage.first && !has_head()) {
     if (!source.is_tied) {
       return Known<FamilyStage>::unknown("no config.json tells whether the head is tied to it");
     }

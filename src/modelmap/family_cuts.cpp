@@ -33,7 +33,7 @@ bool cut_alike(const modelmap::WholeShape& a, const modelmap::WholeShape& b) {
 
 FamilyCuts::FamilyCuts(const std::vector<modelmap::ModelMap>& maps,
                        const modelmap::ModelConfig& config)
-    : families_(maps), variables_(maps.size()) {
+    : families_(maps), variables_(maps.size()), numbers_(maps.size()) {
   for (std::size_t map = 0; map < maps.size(); ++map) {
     variables_[map].config = config;
     variables_[map].table = maps[map].variables;
@@ -70,6 +70,17 @@ std::string words_of(const UnknownCuts& unknown) {
   return text;
 }
 
+const FamilyCuts::Numbers& FamilyCuts::numbers_of(const modelmap::WholeShape& whole,
+                                                  std::size_t map) const {
+  const auto [known, is_new] = numbers_[map].try_emplace(&whole);
+  if (is_new) {
+    const modelmap::Variables& variables = variables_[map];
+    if (whole.unit) known->second.units = known_number(*whole.unit, variables);
+    known->second.whole = known_shape(whole, variables);
+  }
+  return known->second;
+}
+
 /// What they agree on.
 Cut FamilyCuts::stated_by(const std::vector<FamilyName>& stated) const {
   const modelmap::WholeShape& first = *stated.front().whole;
@@ -77,12 +88,12 @@ Cut FamilyCuts::stated_by(const std::vector<FamilyName>& stated) const {
   std::set<Shape> wholes;
   for (const FamilyName& one : stated) {
     if (!cut_alike(first, *one.whole)) return Cut::unknown("maps state different cuts");
-    const modelmap::Variables& variables = variables_[one.family / 2];
-    const auto units = one.whole->unit ? known_number(*one.whole->unit, variables) : std::nullopt;
-    if (cut.units && units && *cut.units != *units)
+    const Numbers& numbers = numbers_of(*one.whole, one.family / 2);
+    if (cut.units && numbers.units && cut.units != numbers.units) {
       return Cut::unknown("maps state different cuts");
-    if (units) cut.units = units;
-    if (auto whole = known_shape(*one.whole, variables)) wholes.insert(*std::move(whole));
+    }
+    if (numbers.units) cut.units = numbers.units;
+    if (numbers.whole) wholes.insert(*numbers.whole);
   }
   if (wholes.size() == 1) cut.whole = *wholes.begin();
   return Cut::stated(std::move(cut), families_.map_of(stated.front().family).file);

@@ -43,7 +43,7 @@ using UnknownCuts = std::map<std::string, std::vector<std::string>>;
 std::string words_of(const UnknownCuts& unknown);
 
 /// Unlike KnownParameters, which knows what is usual, it answers with what all maps that have a
-/// name agree on.
+/// name agree on. For one thread at a time.
 class FamilyCuts {
  public:
   /// @param maps the families that count; must outlive it.
@@ -63,10 +63,19 @@ class FamilyCuts {
   bool is_arranged(const std::string& name) const;
 
  private:
+  /// What a statement comes to with the configuration's numbers.
+  struct Numbers {
+    std::optional<std::int64_t> units{};
+    std::optional<Shape> whole{};
+  };
+
   Known<FamilyCut> stated_by(const std::vector<FamilyName>& stated) const;
+  const Numbers& numbers_of(const modelmap::WholeShape& whole, std::size_t map) const;
 
   FamilyNames families_;
   std::vector<modelmap::Variables> variables_{};  ///< of each map
+  /// Of each map, as they were needed: thousands of names have the same.
+  mutable std::vector<std::map<const modelmap::WholeShape*, Numbers>> numbers_{};
 };
 
 }  // namespace reshardfs

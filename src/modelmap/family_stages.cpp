@@ -129,7 +129,7 @@ FamilyStages::Stage FamilyStages::of_layer(const FamilyName& found, const std::s
   stage.stack = std::move(stack);
   const auto& counts = family(found).counts;
   if (const auto count = counts.find(capture); count != counts.end()) stage.layers = count->second;
-  return Stage::stated(std::move(stage), place_words(found.tensors->place));
+  return Stage::stated(std::move(stage), {});  // find() gives it no other origin
 }
 
 std::optional<FamilyStages::Stage> FamilyStages::stated_by_blocks(const FamilyName& found,
