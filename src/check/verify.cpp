@@ -101,6 +101,9 @@ std::shared_ptr<const Catalogue> Verification::catalogue(SourceOpening& opening,
 
 /// @param some_names_are_unknown since files of the set could not be read.
 void Verification::check_options(const SourceOpening& opening, bool some_names_are_unknown) {
+  const NameFilter& filter = options_.names;
+  const bool filters = !filter.include.empty() || !filter.exclude.empty() || filter.weights_only;
+  if (!filters && !selects_by_name(options_.source)) return;
   const std::vector<std::string> stored = names_in(*set_);
   const std::vector<std::string> names = renames_.of(stored);
   UnmatchedOptions unmatched;
@@ -505,8 +508,8 @@ void Verification::open(SourceOpening& opening) {
   if (set_) {
     renames_ = opening.renames();
     options_.names.state_prefixes = opening.state_prefixes();
-    renames_.require_distinct(
-        names_in(*set_), [this](const std::string& name) { return options_.names.takes(name); });
+    opening.require_distinct_names(
+        [this](const std::string& name) { return options_.names.takes(name); });
     const bool is_sound = report_.problems.empty();
     if (is_sound || !opening.maps().empty()) lay_out(opening);
     if (is_sound) state_model(opening);

@@ -123,7 +123,7 @@ Inspected open_set(const InspectArguments& arguments, SourceOpening& opening) {
   const auto takes = [names = inspected.names](const std::string& name) {
     return names.takes(name);
   };
-  opening.renames().require_distinct(names_in(*set), takes);
+  opening.require_distinct_names(takes);
   rename(opening.renames(), inspected.contents);
   const DiffSide::Wanted wanted{takes, arguments.names.weights_only};
   if (!source.maps.maps.empty()) {

@@ -140,11 +140,11 @@ struct Fates {
 Fates fates_of(const Met& met) {
   Fates fates;
   std::vector<bool> known(met.tensors.size(), false);
-  std::map<std::string, std::size_t> numbers;
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> numbers;
   for (const modelmap::RuleUse& use : met.mapping.uses) {
-    const std::string rule = place_text(use.place);
-    const auto [found, is_new] = numbers.try_emplace(rule, fates.by_rule.size());
-    if (is_new) fates.by_rule.push_back({rule, {}});
+    const auto [found, is_new] =
+        numbers.try_emplace({*use.place.file, use.place.line}, fates.by_rule.size());
+    if (is_new) fates.by_rule.push_back({place_text(use.place), {}});
     fates.by_rule[found->second].second.push_back(met.tensors[use.source].name);
     known[use.source] = true;
   }

@@ -2,9 +2,12 @@
 #include "conversion/contents.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <cstdint>
+#include <memory_resource>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
@@ -27,6 +30,34 @@ void add_files(const RankFile& file, std::vector<CheckpointFile>& files) {
     files.push_back({file.rank, part->name(), part->size(), parameters});
   }
 }
+
+/// Entries of one name, type and shape are a parameter.
+class ListedParameters {
+ public:
+  explicit ListedParameters(std::vector<CheckpointParameter>& list) : list_(list) {}
+
+  CheckpointParameter& of(const TensorEntry& entry) {
+    const auto [first, is_new] = first_.try_emplace(entry.name, list_.size());
+    std::size_t at = is_new ? kNone : first->second;
+    std::size_t last = kNone;
+    while (at != kNone && (list_[at].dtype != entry.dtype || list_[at].shape != entry.shape)) {
+      last = std::exchange(at, next_[at]);
+    }
+    if (at != kNone) return list_[at];
+    if (last != kNone) next_[last] = list_.size();
+    next_.push_back(kNone);
+    list_.push_back({entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
+    return list_.back();
+  }
+
+ private:
+  static constexpr std::size_t kNone = SIZE_MAX;
+
+  std::vector<CheckpointParameter>& list_;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::unordered_map<std::string_view, std::size_t> first_{&memory_};  ///< of a name
+  std::vector<std::size_t> next_{};  ///< of the same name, with another type or shape
+};
 
 }  // namespace
 
@@ -58,18 +89,12 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   }
   std::sort(contents.byte_items.begin(), contents.byte_items.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
+  ListedParameters parameters(contents.parameters);
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();
     add_files(file, contents.files);
     for (const TensorEntry& entry : entries) {
-      const auto [found, is_new] =
-          known.try_emplace({entry.name, entry.dtype, entry.shape}, contents.parameters.size());
-      if (is_new) {
-        contents.parameters.push_back(
-            {entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
-      }
-      contents.parameters[found->second].ranks.push_back(file.rank);
+      parameters.of(entry).ranks.push_back(file.rank);
     }
   }
   return contents;

@@ -146,9 +146,8 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
 }
 
 bool selects_by_name(const ConversionOptions& options) {
-  return !options.source.join.empty() || !options.source.renames.empty() ||
-         !options.source.drops.empty() || !options.include.empty() || !options.exclude.empty() ||
-         !options.source.state_prefixes.empty() || !options.name_map.empty();
+  return selects_by_name(options.source) || !options.include.empty() || !options.exclude.empty() ||
+         !options.name_map.empty();
 }
 
 /// @param names of what could be shown, in the source.

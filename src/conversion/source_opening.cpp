@@ -298,6 +298,10 @@ std::vector<std::string> SourceOpening::state_prefixes() const {
   return set_ ? reshardfs::state_prefixes(request_, *set_) : request_.state_prefixes;
 }
 
+void SourceOpening::require_distinct_names(const NameTaker& takes) const {
+  if (renames_.are_given()) renames_.require_distinct(names_in(*set_), takes);
+}
+
 std::vector<std::string> SourceOpening::unmatched_warnings() const {
   std::vector<std::string> warnings;
   if (request_.join.empty() && !renames_.are_given()) return warnings;

@@ -121,6 +121,8 @@ class SourceOpening {
 
   /// The names that the tensors of the set have for maps and filters.
   const Renames& renames() const noexcept { return renames_; }
+  /// @throws Error kUsage if options give two tensors of the set one name that `takes` selects.
+  void require_distinct_names(const NameTaker& takes) const;
 
   /// Which stored names need a layout if `takes` selects what is shown: through a map, other
   /// tensors may need what has the name that is not wanted.

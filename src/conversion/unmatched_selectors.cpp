@@ -109,6 +109,11 @@ class CastUses {
 
 }  // namespace
 
+bool selects_by_name(const SourceRequest& source) {
+  return !source.join.empty() || !source.renames.empty() || !source.drops.empty() ||
+         !source.state_prefixes.empty();
+}
+
 std::vector<std::string> names_in(const CheckpointSet& checkpoint) {
   Names names;
   const FileIndex* before = nullptr;

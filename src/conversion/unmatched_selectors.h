@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reshardfs/conversion_options.h"
+#include "reshardfs/source_request.h"
 
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
@@ -16,6 +17,9 @@
 #include "plan/target/target_table.h"
 
 namespace reshardfs {
+
+/// Whether options about the source select or change parameters by their names.
+bool selects_by_name(const SourceRequest& source);
 
 /// All names in a set that options may refer to, each once: parameters, parameters that only the
 /// set's metadata lists, parameters that cannot be read, and objects that are not tensors.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/text/numbers.h"
+
 namespace reshardfs {
 namespace {
 
@@ -25,6 +27,26 @@ std::optional<std::int64_t> layer_in(const modelmap::Pattern& pattern,
   return values[static_cast<std::size_t>(slot)].number;
 }
 
+/// Whether it depends on the numbers in a name whether the pattern takes it.
+bool heeds(const modelmap::Pattern& pattern) {
+  // One that stands twice has to be the same.
+  if (pattern.captures().size() != pattern.names().size()) return true;
+  const auto has_digit = [](std::string_view text) {
+    return std::any_of(text.begin(), text.end(), is_digit);
+  };
+  for (const modelmap::Pattern::Capture& capture : pattern.captures()) {
+    if (!capture.is_word) continue;
+    const std::vector<std::string> words = modelmap::Pattern::words_of(capture);
+    if (words.empty() || std::any_of(words.begin(), words.end(), has_digit)) return true;
+  }
+  const std::string& text = pattern.text();
+  bool is_capture = false;
+  return std::any_of(text.begin(), text.end(), [&](char c) {
+    if (c == '{' || c == '}') is_capture = c == '{';
+    return !is_capture && is_digit(c);
+  });
+}
+
 }  // namespace
 
 FamilyNames::FamilyNames(const std::vector<modelmap::ModelMap>& maps) : maps_(maps) {
@@ -34,11 +56,41 @@ FamilyNames::FamilyNames(const std::vector<modelmap::ModelMap>& maps) : maps_(ma
                   &tensors};
       for (const std::string& shape : entry.pattern.shapes()) {
         by_shape_[shape].push_back(entries_.size());
+        if (heeds(entry.pattern)) heeding_.insert(shape);
       }
       by_place_[{*tensors.place.file, tensors.place.line}].push_back(entries_.size());
       entries_.push_back(std::move(entry));
     }
   }
+}
+
+std::string FamilyNames::kind_of(std::string_view name) {
+  constexpr std::size_t kMostDigits = 18;
+  // Not to be taken for one with a number: no other kind has two of these.
+  if (name.find('#') != std::string_view::npos) return std::string(name) + "##";
+  std::string kind;
+  for (std::size_t i = 0; i < name.size();) {
+    std::size_t end = i;
+    while (end < name.size() && is_digit(name[end])) ++end;
+    const bool is_plain = end - i == 1 || (end - i <= kMostDigits && name[i] != '0');
+    if (end > i && is_plain) {
+      kind += '#';
+    } else {
+      end = std::max(end, i + 1);
+      kind.append(name, i, end - i);
+    }
+    i = end;
+  }
+  return kind;
+}
+
+bool FamilyNames::heeds_numbers(std::string_view name) const {
+  for (std::size_t begin = 0; begin != std::string_view::npos;) {
+    if (heeding_.contains(modelmap::Pattern::shape(name.substr(begin)))) return true;
+    begin = name.find('.', begin);
+    if (begin != std::string_view::npos) ++begin;
+  }
+  return false;
 }
 
 std::string FamilyNames::network_of(std::size_t family) const {
@@ -75,11 +127,15 @@ std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
         const auto values = entry.pattern.match(name, entry.pattern.plain_numberings());
         if (!values) continue;
         const modelmap::WholeShapes* wholes = entry.tensors->wholes.get();
-        found.push_back({entry.family, wholes == nullptr ? nullptr : whole_of(*wholes, *values),
-                         entry.tensors, prefix,
-                         layer_in(entry.pattern, *values, entry.tensors->stage),
-                         std::string(whole_name.substr(0, prefix)) +
-                             std::string(entry.pattern.literal_start())});
+        FamilyName& one =
+            found.emplace_back(FamilyName{entry.family,
+                                          wholes == nullptr ? nullptr : whole_of(*wholes, *values),
+                                          entry.tensors,
+                                          prefix,
+                                          layer_in(entry.pattern, *values, entry.tensors->stage),
+                                          {}});
+        if (one.layer)
+          one.stack.append(whole_name, 0, prefix).append(entry.pattern.literal_start());
       }
     }
     const std::size_t dot = name.find('.');

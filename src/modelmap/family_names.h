@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,11 @@ class FamilyNames {
   /// layer in many ways. Of the longest part of the name that any family has.
   /// O(length of the name), but for families that have the same names.
   std::vector<FamilyName> find(std::string_view name) const;
+  /// The same for names that differ in numbers alone. Numbers that no rule has to take, with zeros
+  /// in front or too many digits, stay.
+  static std::string kind_of(std::string_view name);
+  /// Whether names of the same kind may be of other families: a rule is for some numbers only.
+  bool heeds_numbers(std::string_view name) const;
   /// The tensors of a rule or an alias, on both sides.
   std::vector<FamilyName> of_rule(const modelmap::MapPlace& place) const;
 
@@ -61,6 +67,7 @@ class FamilyNames {
   std::vector<Entry> entries_{};
   /// By Pattern::shape().
   std::unordered_map<std::string, std::vector<std::size_t>> by_shape_{};
+  std::unordered_set<std::string> heeding_{};  ///< shapes of patterns that heed numbers
   std::map<std::pair<std::string, std::int64_t>, std::vector<std::size_t>> by_place_{};
 };
 

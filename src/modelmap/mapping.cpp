@@ -2,8 +2,11 @@
 #include "modelmap/mapping.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/text/name_order.h"
 #include "base/text/text.h"
 #include "modelmap/mapping_work.h"
 
@@ -203,6 +206,7 @@ void MappingWork::keep(std::uint32_t number, const std::string& bare, std::size_
 
 bool MappingWork::take_matches(std::uint32_t number, const std::string& name, std::size_t set) {
   std::vector<std::size_t> takers;
+  const std::size_t before = applications_.size();
   const Pattern* first = nullptr;
   for (const PatternIndex::Match& match : index_.matches(name)) {
     // With [rest], rules have an order: one behind another takes what that one leaves.
@@ -222,9 +226,13 @@ bool MappingWork::take_matches(std::uint32_t number, const std::string& name, st
     problems_.add(ProblemKind::kTwoRules, map_.rules[takers[1]].place,
                   printable(tensors_[number].name) + ": two rules make it, the other one in line " +
                       std::to_string(map_.rules[takers[0]].place.line));
-    std::erase_if(applications_, [&](const Application& application) {
-      return application.tensor == number && application.rule != takers[0];
-    });
+    const std::size_t kept = std::min(before, applications_.size());
+    const auto begin = applications_.begin() + static_cast<std::ptrdiff_t>(kept);
+    applications_.erase(std::remove_if(begin, applications_.end(),
+                                       [&](const Application& application) {
+                                         return application.rule != takers[0];
+                                       }),
+                        applications_.end());
   }
   return true;
 }
@@ -370,6 +378,10 @@ void MappingWork::check_unused() {
 }
 
 void MappingWork::check_names() {
+  std::vector<std::string_view> names;
+  names.reserve(targets_.size());
+  for (const OrderedTarget& target : targets_) names.emplace_back(target.tensor.name);
+  if (are_distinct(names)) return;
   std::sort(targets_.begin(), targets_.end(), [](const OrderedTarget& a, const OrderedTarget& b) {
     return a.tensor.name < b.tensor.name;
   });

@@ -116,10 +116,12 @@ Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& t
   const std::string* forward = nullptr;
   const std::string* inverse = nullptr;
   for (const SourceTensor& tensor : tensors) {
-    const bool is_from = from.takes(tensor.name);
-    const bool is_to = to.takes(tensor.name);
-    if (is_from && !is_to && forward == nullptr) forward = &tensor.name;
-    if (is_to && !is_from && inverse == nullptr) inverse = &tensor.name;
+    // Nearly all names are of one side: the other one is all that is left to be asked.
+    const bool may_be_forward = forward == nullptr && from.takes(tensor.name);
+    const bool is_to = (may_be_forward || inverse == nullptr) && to.takes(tensor.name);
+    if (may_be_forward && !is_to) forward = &tensor.name;
+    if (is_to && inverse == nullptr && !from.takes(tensor.name)) inverse = &tensor.name;
+    if (forward != nullptr && inverse != nullptr) break;
   }
   if ((forward == nullptr) != (inverse == nullptr)) {
     return forward != nullptr ? Direction::kForward : Direction::kInverse;

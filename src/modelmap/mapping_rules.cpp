@@ -103,6 +103,7 @@ std::string MappingWork::from_name(const Application& application, const RuleSou
   std::vector<CaptureValue> values = application.values;
   sources.set_values(source, values);
   std::vector<CaptureValue> by_slot;
+  by_slot.reserve(rule.from_captures[pattern].size());
   for (const std::size_t capture : rule.from_captures[pattern]) by_slot.push_back(values[capture]);
   const auto name =
       rule.from[pattern].fill(by_slot, rules_[application.rule].from_numberings[pattern]);

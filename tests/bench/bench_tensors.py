@@ -3,13 +3,14 @@
 """Measures what commands cost as the number of tensors grows.
 
 Each set of 10^4, 10^5 and 10^6 small tensors has the names of a mixture of experts with the states
-of its optimizer. "safetensors" is a model in safetensors files, shown as such, and "ckpt" the same
+of its optimizer. The commands are inspect, plan, mount, verify, 'map check' with a map that is written for
+these names, and "open": reshardfs.open of a Python that PYTHONPATH shows the module. "safetensors" is a model in safetensors files, shown as such, and "ckpt" the same
 shown as .ckpt files; "ranks" are the .ckpt files of 8 ranks with rows of each tensor, shown to 4.
 Prints a line for each command and size: seconds (the median and the range of --rounds), seconds of
 processor, the highest memory of the process, and, for a mount, the memory that it holds afterwards,
-in all and for each tensor. "exponent" says how the seconds of processor grow from the size before,
-which depend less on what else the machine does: 1 is linear. With --against, another reshardfs takes
-turns.
+in all and for each tensor. "of plan" compares the seconds of processor with those of plan, which depend less
+on what else the machine does, and "exponent" says how they grow from the size before: 1 is linear. With
+--against, another reshardfs takes turns.
 """
 
 from __future__ import annotations
@@ -38,27 +39,50 @@ IN_A_FILE = 500_000
 RANKS, TARGET_RANKS = 8, 4
 ROWS, COLUMNS = 8, 2
 ELEMENT = 4
+# Of the names below: each gate becomes one tensor with its up.
+MAP = """
+[sides]
+from = "this"
+to = "that"
+[[map]]
+to = "layers.{layer}.attention.{p:q|k|v|o}"
+from = "model.layers.{layer}.self_attn.{p:q|k|v|o}_proj.weight"
+[[map]]
+to = "layers.{layer}.router"
+from = "model.layers.{layer}.mlp.gate.weight"
+[[map]]
+to = "layers.{layer}.experts.{expert}.w13"
+from = ["model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight",
+        "model.layers.{layer}.mlp.experts.{expert}.up_proj.weight"]
+ops = ["concat 0"]
+[[map]]
+to = "left.{number}"
+from = "left.{number}.weight"
+[[map]]
+to = "layers.{layer}.experts.{expert}.w2"
+from = "model.layers.{layer}.mlp.experts.{expert}.down_proj.weight"
+"""
+OPEN = "import reshardfs, sys; len(reshardfs.open(sys.argv[1], **eval(sys.argv[2])).merged)"
+# The others are compared with the first one.
+COMMANDS = ("plan", "inspect", "verify", "map check", "open", "mount")
 STATES = ("", "exp_avg.", "exp_avg_sq.")
 EXPERTS = 128
 MIB = 1 << 20
 
 
 def names(count: int) -> Iterator[str]:
-    """The names of `count` tensors: layer after layer, each weight with its states."""
+    """The names of `count` tensors: whole layers, each weight with its states; and what is left."""
     weights = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
                "mlp.gate"]
     weights += [f"mlp.experts.{expert}.{part}" for expert in range(EXPERTS)
                 for part in ("gate_proj", "up_proj", "down_proj")]
-    made = 0
-    layer = 0
-    while True:
+    layers, left = divmod(count, len(weights) * len(STATES))
+    for layer in range(layers):
         for weight in weights:
             for state in STATES:
-                if made == count:
-                    return
                 yield f"{state}model.layers.{layer}.{weight}.weight"
-                made += 1
-        layer += 1
+    for number in range(left):
+        yield f"left.{number}.weight"
 
 
 def safetensors_header(tensors: list[str], size: int) -> bytes:
@@ -200,16 +224,25 @@ def run_mount(binary: str, case: Case) -> Cost:
 
 
 def measure(binary: str, command: str, case: Case) -> Cost:
+    source = str(case.source)
     if command == "mount":
         return run_mount(binary, case)
-    options = case.options
-    if command == "inspect":
-        options = options[:2] if "--src-strategy" in options else []
-    return run_command([binary, command, str(case.source), *options])
+    if command == "open":
+        names = [name.removeprefix("--").replace("-", "_") for name in case.options[::2]]
+        words = dict(zip(names, case.options[1::2]))
+        return run_command([sys.executable, "-c", OPEN, source, repr(words)])
+    if command == "plan":
+        return run_command([binary, command, source, *case.options])
+    layout = case.options[:2] if "--src-strategy" in case.options else []
+    if command == "map check":
+        rules = case.source.parent / "rules.toml"
+        rules.write_text(MAP)
+        return run_command([binary, "map", "check", str(rules), "--source", source, *layout])
+    return run_command([binary, command, source, *layout])
 
 
-def report(label: str, count: int, costs: list[Cost],
-           before: tuple[int, float] | None) -> tuple[int, float]:
+def report(label: str, count: int, costs: list[Cost], before: tuple[int, float] | None,
+           plan: float | None) -> tuple[int, float]:
     seconds = [cost.seconds for cost in costs]
     processor = statistics.median(cost.processor for cost in costs)
     peak = statistics.median(cost.peak for cost in costs)
@@ -220,6 +253,8 @@ def report(label: str, count: int, costs: list[Cost],
     if held:
         line += (f" held {statistics.median(held) / MIB:7.1f} MiB"
                  f" {statistics.median(held) / count:7.0f} B/tensor")
+    if plan is not None:
+        line += f" of plan {processor / plan:5.2f}"
     if before is not None:
         grown = processor / max(before[1], 1 / os.sysconf("SC_CLK_TCK"))
         line += f" exponent {math.log(grown) / math.log(count / before[0]):.2f}"
@@ -233,7 +268,7 @@ def main() -> None:
     parser.add_argument("--binary", required=True)
     parser.add_argument("--against", help="another reshardfs")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--commands", nargs="+", default=["inspect", "plan", "mount"])
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=pathlib.Path,
@@ -259,7 +294,9 @@ def main() -> None:
                             costs[which].append(measure(binary, command, case))
                     for which in binaries:
                         label = f"{which}{name} {command}"
-                        before[label] = report(label, count, costs[which], before.get(label))
+                        plan = before.get(f"{which}{name} plan", (0, 0.0))
+                        before[label] = report(label, count, costs[which], before.get(label),
+                                               plan[1] if plan[0] == count else None)
     finally:
         if not arguments.keep:
             shutil.rmtree(root)

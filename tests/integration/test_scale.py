@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("data", "bench")]
 
+from bench_tensors import MAP, make_files  # noqa: E402
 from ckpt_format import by_name  # noqa: E402
 from make_large import make_large  # noqa: E402
 from mounted import (  # noqa: E402
@@ -33,6 +35,12 @@ PARAMETERS = 20_000
 # Some 400 of these are the texts that were read last.
 MOST_FOR_A_PARAMETER = 2000
 MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES = 2600
+
+
+# Of commands, by tensors: processor time grows in proportion, and is no more than so many times that of a plan.
+FEW_TENSORS, MANY_TENSORS = 5_000, 40_000
+MOST_GROWTH = 3 * MANY_TENSORS / FEW_TENSORS
+MOST_OF_A_PLAN = 6
 
 
 def options(root: Path) -> list[str]:
@@ -155,6 +163,36 @@ class ManyParameters(unittest.TestCase):
             refused = run("plan", root / "src", *options(root), "--rank", "0", "--check-crc")
             self.assertEqual(refused.code, 2)
             self.assertIn("rank_77", refused.stderr)
+
+
+class ManyTensors(unittest.TestCase):
+    def costs(self, root: Path, tensors: int) -> dict[str, float]:
+        """Seconds of processor of each command, which other work on the machine changes little."""
+        source = make_files(root / str(tensors), tensors)
+        rules = root / "rules.toml"
+        rules.write_text(MAP)
+        commands: dict[str, tuple[str | Path, ...]] = {
+            "plan": ("plan", source), "inspect": ("inspect", source), "verify": ("verify", source),
+            "map check": ("map", "check", rules, "--source", source)}
+        costs = {}
+        for name, words in commands.items():
+            seconds = []
+            for _ in range(3):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                found = run(*words)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                self.assertEqual(found.code, 0, found.stderr)
+                seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            costs[name] = min(seconds)
+        return costs
+
+    def test_commands_cost_in_proportion_to_tensors(self) -> None:
+        with scratch() as root:
+            few, many = self.costs(root, FEW_TENSORS), self.costs(root, MANY_TENSORS)
+        for name in few:
+            with self.subTest(name):
+                self.assertLess(many[name], MOST_GROWTH * max(few[name], 0.01))
+                self.assertLess(many[name], MOST_OF_A_PLAN * many["plan"])
 
 
 if __name__ == "__main__":

@@ -58,44 +58,44 @@ bool is_one_of(const std::array<std::string_view, size>& words, std::string_view
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::vector<std::string_view> components(std::string_view name) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t dot = name.find('.');
-    parts.push_back(name.substr(0, dot));
-    if (dot == std::string_view::npos) return parts;
-    name.remove_prefix(dot + 1);
-  }
-}
-
 bool is_torch_state(std::string_view name) {
-  const std::vector<std::string_view> parts = components(name);
-  if (parts.size() < 2) return false;
-  if (is_one_of(kNoModels, parts.front())) return true;
-  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-    if (is_one_of(kOptimizers, parts[i]) && is_one_of(kParts, parts[i + 1])) return true;
+  std::size_t end = name.find('.');
+  if (end == std::string_view::npos) return false;
+  std::string_view part = name.substr(0, end);
+  if (is_one_of(kNoModels, part)) return true;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  while (end != std::string_view::npos) {
+    const std::size_t begin = end + 1;
+    end = name.find('.', begin);
+    const std::string_view next = name.substr(begin, end - begin);
+    if (is_one_of(kOptimizers, part) && is_one_of(kParts, next)) return true;
     // Under whatever name: state.<weight>.exp_avg
-    if (parts[i] == "state" && i + 2 < parts.size() && is_one_of(kTorchStates, parts.back())) {
-      return true;
-    }
+    const bool is_before_last = end == std::string_view::npos;
+    if (part == "state" && !is_before_last && is_one_of(kTorchStates, last)) return true;
+    part = next;
   }
   return false;
+}
+
+/// The bytes of a prefix that one of MindSpore's optimizers has put before a name.
+std::size_t state_prefix_bytes(std::string_view name) {
+  for (const std::string_view prefix : kStatePrefixes) {
+    if (name.starts_with(prefix)) return prefix.size();
+  }
+  return 0;
 }
 
 }  // namespace
 
 std::string weight_name_of(const std::string& name) {
-  for (const std::string_view prefix : kStatePrefixes) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  }
-  return name;
+  return name.substr(state_prefix_bytes(name));
 }
 
 bool is_training_state(const std::string& name, const std::vector<std::string>& prefixes) {
   const bool has_prefix = std::any_of(
       prefixes.begin(), prefixes.end(),
       [&](const std::string& prefix) { return !prefix.empty() && name.starts_with(prefix); });
-  return has_prefix || weight_name_of(name) != name || is_one_of(kCounters, name) ||
+  return has_prefix || state_prefix_bytes(name) > 0 || is_one_of(kCounters, name) ||
          is_torch_state(name);
 }
 

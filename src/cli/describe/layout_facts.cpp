@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 #include <set>
-#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -32,18 +33,26 @@ Axis axis_of(const Layout& layout, int from_end) {
 class NameLists {
  public:
   std::size_t number_of(const FileIndex& index) {
-    const auto [known, is_new] = by_order_.try_emplace(index.name_order(), 0);
+    const auto [known, is_new] = by_order_.try_emplace(index.name_order(), lists_.size());
     if (!is_new) return known->second;
-    std::vector<std::string> names;
-    for (const TensorEntry& entry : index.entries()) names.push_back(entry.name);
-    std::sort(names.begin(), names.end());
-    known->second = numbers_.try_emplace(std::move(names), numbers_.size()).first->second;
+    const auto same = std::find_if(lists_.begin(), lists_.end(), [&](const FileIndex* other) {
+      return has_names_of(*other, index);
+    });
+    known->second = static_cast<std::size_t>(same - lists_.begin());
+    if (same == lists_.end()) lists_.push_back(&index);
     return known->second;
   }
 
  private:
+  static bool has_names_of(const FileIndex& one, const FileIndex& other) {
+    const auto& entries = other.entries();
+    return entries.size() == one.entries().size() &&
+           std::all_of(entries.begin(), entries.end(),
+                       [&](const TensorEntry& entry) { return one.find(entry.name) != nullptr; });
+  }
+
   std::unordered_map<const void*, std::size_t> by_order_;
-  std::map<std::vector<std::string>, std::size_t> numbers_;
+  std::vector<const FileIndex*> lists_;  ///< one of each number
 };
 
 }  // namespace
@@ -119,8 +128,8 @@ RankNames rank_names(const CheckpointSet& set) {
   result.held.state_prefixes = set.state_prefixes();
   NameLists lists;
   std::map<std::vector<std::size_t>, std::size_t> numbers;
-  std::unordered_map<std::string, std::size_t> known;
-  std::set<std::pair<std::size_t, std::size_t>> counted_lists;
+  std::set<std::pair<std::size_t, std::size_t>> known_lists;        // of each group
+  std::vector<std::pair<std::size_t, const FileIndex*>> all_lists;  // the same, in order
   for (auto file = set.files().begin(); file != set.files().end();) {
     const Rank rank = file->rank;
     const auto end = std::find_if(file, set.files().end(),
@@ -131,15 +140,21 @@ RankNames rank_names(const CheckpointSet& set) {
     result.ranks.push_back(rank);
     result.groups.push_back(group);
     for (std::size_t i = 0; file != end; ++file, ++i) {
-      if (!counted_lists.emplace(group, of_rank[i]).second) continue;
-      for (const TensorEntry& entry : file->index->entries()) {
-        const auto [found, is_new] = known.try_emplace(entry.name, result.held.names.size());
-        if (is_new) {
-          result.held.names.push_back(entry.name);
-          result.held.groups.emplace_back();
-        }
-        result.held.groups[found->second].insert(group);
+      if (known_lists.emplace(group, of_rank[i]).second) {
+        all_lists.emplace_back(group, file->index.get());
       }
+    }
+  }
+  const bool has_groups = numbers.size() > 1;
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_map<std::string_view, std::size_t> known(&memory);
+  for (const auto& [group, index] : all_lists) {
+    for (const TensorEntry& entry : index->entries()) {
+      const auto [found, is_new] = known.try_emplace(entry.name, result.held.names.size());
+      if (is_new) result.held.names.push_back(entry.name);
+      if (!has_groups) continue;
+      result.held.groups.resize(result.held.names.size());
+      result.held.groups[found->second].insert(group);
     }
   }
   return result;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/text/state_names.h"
@@ -50,7 +51,11 @@ std::vector<std::size_t> families_of(const std::vector<const std::string*>& name
                                      const FamilyNames& families) {
   std::vector<std::size_t> left;
   bool is_first = true;
+  std::unordered_set<std::string> known;  // kinds: thousands of names differ in numbers alone
   for (const std::string* name : names) {
+    std::string kind = FamilyNames::kind_of(*name);
+    if (known.contains(kind)) continue;
+    if (!families.heeds_numbers(*name)) known.insert(std::move(kind));
     std::vector<std::size_t> having;
     for (const FamilyName& family : families.find(*name)) having.push_back(family.family);
     std::sort(having.begin(), having.end());

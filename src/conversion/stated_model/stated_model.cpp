@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -116,6 +117,7 @@ class ModelStatement {
       if (file.index.get() == before) continue;
       before = file.index.get();
       for (const TensorEntry& entry : file.index->entries()) {
+        if (is_training_state(entry.name, question_.set.state_prefixes())) continue;
         if (!seen_.insert(entry.name).second) continue;
         const bool is_box = !is_whole || file.index->box_offsets(entry);
         add({&entry.name, entry.dtype, is_box ? std::nullopt : std::optional<Shape>(entry.shape)});
@@ -296,7 +298,7 @@ class ModelStatement {
   const ModelQuestion& question_;
   Completeness& out_;
   std::vector<Held> held_{};
-  std::set<std::string_view> seen_{};
+  std::unordered_set<std::string_view> seen_{};
   std::vector<RefusedTensor> refused_{};
   LayerStacks stacks_{};
   const ModelNumbers* numbers_ = nullptr;

@@ -244,6 +244,10 @@ std::optional<std::map<std::string, std::string>> parse_metadata(std::string_vie
                                                                  bool is_whole) {
   if (is_whole) {
     require_beginning(text);
+    // Where nothing is escaped, the key stands as it is; most files of many tensors have none.
+    const bool may_have_it = text.find(kMetadataKey) != std::string_view::npos ||
+                             text.find('\\') != std::string_view::npos;
+    if (!may_have_it) return std::map<std::string, std::string>();
     return HeaderReader(text).read_metadata_alone(false);
   }
   try {

@@ -356,7 +356,6 @@ std::vector<std::string> Renames::of(const std::vector<std::string>& stored) con
 
 void Renames::require_distinct(const std::vector<std::string>& stored,
                                const NameTaker& takes) const {
-  if (!are_given()) return;
   std::unordered_map<std::string, std::string_view> known;
   for (const std::string& name : stored) {
     const auto shown = (*this)(name);

@@ -2,11 +2,11 @@
 #include "plan/source/source_table.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 
 #include "base/rank_list.h"
 #include "base/text/name_groups.h"
+#include "base/text/name_order.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"
@@ -90,12 +90,9 @@ SourceTable::SourceTable(RenamedParameters renamed)
 
 const SourceParameter* SourceTable::find(std::string_view name) const {
   sorted_.call([this] {
-    std::vector<std::uint32_t> order(parameters_.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
-      return parameters_[a].name < parameters_[b].name;
+    by_name_ = order_by_name(parameters_.size(), [this](std::size_t i) -> std::string_view {
+      return parameters_[i].name;
     });
-    by_name_ = std::move(order);
   });
   const auto found = std::lower_bound(
       by_name_.begin(), by_name_.end(), name,

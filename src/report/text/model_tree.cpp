@@ -2,7 +2,9 @@
 #include "report/text/model_tree.h"
 
 #include <algorithm>
+#include <bitset>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -22,6 +24,7 @@ constexpr std::size_t kShownRanges = 4;
 /// Names that end in a number by chance ("w1", "w3") are not to be torn apart.
 constexpr std::size_t kFewestNamed = 3;
 constexpr std::size_t kMostDigits = 18;
+constexpr std::size_t kTypes = static_cast<std::size_t>(DType::kComplex64) + 1;
 
 bool is_separator(char c) {
   return c == '.' || c == '/';
@@ -68,23 +71,38 @@ struct NameNode {
   std::uint64_t parameters = 0;
   std::uint64_t elements = 0;
   std::uint64_t bytes = 0;
-  std::set<DType> dtypes{};
+  std::bitset<kTypes> dtypes{};
   std::size_t structure = 0;  ///< the same number: the same below it
 };
+
+/// What is the same of tensors that look alike.
+struct Content {
+  const ModelTensor* of;
+
+  bool operator<(const Content& other) const {
+    const auto members = [](const ModelTensor& tensor) {
+      return std::tie(tensor.dtype, tensor.shape, tensor.bytes, tensor.copies, tensor.ranks);
+    };
+    return members(*of) < members(*other.of);
+  }
+};
+
+/// The numbers of the contents of a node, and the names and numbers of its children.
+using Structure =
+    std::pair<std::vector<std::size_t>, std::vector<std::pair<std::string_view, std::size_t>>>;
 
 /// Names to segments; 0 is the root.
 class NameNodes {
  public:
   explicit NameNodes(std::span<const ModelTensor> tensors) {
     list_.emplace_back();
+    list_.reserve(tensors.size());
+    by_prefix_.reserve(tensors.size());
     for (const ModelTensor& tensor : tensors) list_[find(tensor.name)].tensors.push_back(&tensor);
     separate_own_tensors();
-    std::map<std::string, std::size_t> structures;
     for (std::size_t i = list_.size(); i-- > 0;) {
       sum_up(list_[i]);
-      const std::size_t next = structures.size();
-      if (i > 0)
-        list_[i].structure = structures.try_emplace(structure(list_[i]), next).first->second;
+      if (i > 0) list_[i].structure = structure_of(list_[i]);
     }
   }
 
@@ -96,10 +114,17 @@ class NameNodes {
     for (std::size_t begin = 0; begin < name.size();) {
       const bool deepest = list_[node].depth + 1 == kDeepest;
       const std::size_t end = deepest ? name.size() : segment_end(name, begin);
-      const auto [found, is_new] = by_prefix_.try_emplace(name.substr(0, end), list_.size());
-      if (is_new) append(node, name.substr(begin, end - begin));
-      node = found->second;
+      const std::string_view text = name.substr(begin, end - begin);
       begin = end;
+      // Most names go on as the one before.
+      const std::vector<std::size_t>& children = list_[node].children;
+      if (!children.empty() && list_[children.back()].text == text) {
+        node = children.back();
+        continue;
+      }
+      const auto [found, is_new] = by_prefix_.try_emplace(name.substr(0, end), list_.size());
+      if (is_new) append(node, text);
+      node = found->second;
     }
     return node;
   }
@@ -128,31 +153,35 @@ class NameNodes {
       const std::int64_t elements = is_array(tensor->dtype) ? element_count(tensor->shape) : 0;
       segment.elements += static_cast<std::uint64_t>(elements) * tensor->copies;
       segment.bytes += tensor->bytes * tensor->copies;
-      segment.dtypes.insert(tensor->dtype);
+      segment.dtypes.set(static_cast<std::size_t>(tensor->dtype));
     }
     for (const std::size_t child : segment.children) {
       segment.parameters += list_[child].parameters;
       segment.elements += list_[child].elements;
       segment.bytes += list_[child].bytes;
-      segment.dtypes.insert(list_[child].dtypes.begin(), list_[child].dtypes.end());
+      segment.dtypes |= list_[child].dtypes;
     }
   }
 
-  std::string structure(const NameNode& segment) const {
-    std::string text;
+  /// The number of what is in it and below it.
+  std::size_t structure_of(const NameNode& segment) {
+    Structure all{{}, {}};
     for (const ModelTensor* tensor : segment.tensors) {
-      text += fmt::format("{} {} {} {} {};", static_cast<int>(tensor->dtype),
-                          to_string(tensor->shape), tensor->bytes, tensor->copies, tensor->ranks);
+      const auto next = contents_.size();
+      all.first.push_back(contents_.try_emplace(Content{tensor}, next).first->second);
     }
     for (const std::size_t child : segment.children) {
-      text += fmt::format("{}:{}={};", list_[child].text.size(), list_[child].text,
-                          list_[child].structure);
+      all.second.emplace_back(list_[child].text, list_[child].structure);
     }
-    return text;
+    const auto next = structures_.size();
+    return structures_.try_emplace(std::move(all), next).first->second;
   }
 
   std::vector<NameNode> list_;
-  std::unordered_map<std::string_view, std::size_t> by_prefix_;
+  std::pmr::monotonic_buffer_resource memory_;  // of what goes all at once
+  std::pmr::unordered_map<std::string_view, std::size_t> by_prefix_{&memory_};
+  std::map<Content, std::size_t> contents_;
+  std::map<Structure, std::size_t> structures_;
 };
 
 /// Siblings that are shown as one.
@@ -173,7 +202,9 @@ class Folding {
     node.parameters = segment.parameters * factor;
     node.elements = segment.elements * factor;
     node.bytes = segment.bytes * factor;
-    node.dtypes.assign(segment.dtypes.begin(), segment.dtypes.end());
+    for (std::size_t i = 0; i < segment.dtypes.size(); ++i) {
+      if (segment.dtypes[i]) node.dtypes.push_back(static_cast<DType>(i));
+    }
     for (const ModelTensor* tensor : segment.tensors) {
       node.tensors += tensor->copies * factor;
       const bool known =

@@ -56,5 +56,23 @@ TEST(ModelFacts, ANetworkHasAllNames) {
   EXPECT_THAT(model_facts({{"adam_m.model.layers.0.q.weight"}}, maps).networks, IsEmpty());
 }
 
+TEST(ModelFacts, NamesThatDifferInNumbersMayBeOfOtherNetworks) {
+  const std::vector<modelmap::ModelMap> first{
+      map_between("Hugging Face", "layers.{n}.mlp.0.weight", "MindFormers", "layers.{n}.first")};
+  EXPECT_THAT(model_facts({{"layers.0.mlp.0.weight", "layers.1.mlp.0.weight"}}, first).networks,
+              ElementsAre("Hugging Face"));
+  EXPECT_THAT(model_facts({{"layers.0.mlp.0.weight", "layers.0.mlp.1.weight"}}, first).networks,
+              IsEmpty());
+  const std::vector<modelmap::ModelMap> words{
+      map_between("Hugging Face", "layers.{n}.{p:w1|w3}", "MindFormers", "layers.{n}.mlp.{p}")};
+  EXPECT_THAT(model_facts({{"layers.0.w1", "layers.0.w3"}}, words).networks,
+              ElementsAre("Hugging Face"));
+  EXPECT_THAT(model_facts({{"layers.0.w1", "layers.0.w2"}}, words).networks, IsEmpty());
+  EXPECT_THAT(model_facts({{"layers.0.w1", "layers.00.w1"}}, words).networks, IsEmpty());
+  const std::vector<modelmap::ModelMap> twice{
+      map_between("Hugging Face", "layers.{n}.of.{n}", "MindFormers", "layers.{n}")};
+  EXPECT_THAT(model_facts({{"layers.1.of.1", "layers.1.of.2"}}, twice).networks, IsEmpty());
+}
+
 }  // namespace
 }  // namespace reshardfs
