@@ -93,6 +93,7 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();
     add_files(file, contents.files);
+    if (contents.parameters.empty()) contents.parameters.reserve(entries.size());
     for (const TensorEntry& entry : entries) {
       parameters.of(entry).ranks.push_back(file.rank);
     }

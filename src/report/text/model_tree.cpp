@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bitset>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory_resource>
 #include <optional>
@@ -65,7 +67,6 @@ std::optional<Numbered> numbered(std::string_view segment) {
 struct NameNode {
   std::string_view text;  ///< with the separators before it
   std::size_t depth = 0;
-  std::size_t parent = 0;
   std::vector<std::size_t> children{};  ///< behind it in the list
   std::vector<const ModelTensor*> tensors{};
   std::uint64_t parameters = 0;
@@ -96,8 +97,6 @@ class NameNodes {
  public:
   explicit NameNodes(std::span<const ModelTensor> tensors) {
     list_.emplace_back();
-    list_.reserve(tensors.size());
-    by_prefix_.reserve(tensors.size());
     for (const ModelTensor& tensor : tensors) list_[find(tensor.name)].tensors.push_back(&tensor);
     separate_own_tensors();
     for (std::size_t i = list_.size(); i-- > 0;) {
@@ -109,32 +108,56 @@ class NameNodes {
   const NameNode& operator[](std::size_t i) const { return list_[i]; }
 
  private:
+  /// A child of a node that has many.
+  struct ChildKey {
+    std::size_t parent = 0;
+    std::string_view text{};
+    bool operator==(const ChildKey&) const = default;
+  };
+  struct HashOfChild {
+    std::size_t operator()(const ChildKey& key) const noexcept {
+      constexpr std::size_t kSpread = 0x9E3779B97F4A7C15;
+      return std::hash<std::string_view>()(key.text) ^ (key.parent * kSpread);
+    }
+  };
+  /// Most nodes have one child, or a few: these are looked through.
+  static constexpr std::size_t kFew = 8;
+
   std::size_t find(std::string_view name) {
     std::size_t node = 0;
     for (std::size_t begin = 0; begin < name.size();) {
       const bool deepest = list_[node].depth + 1 == kDeepest;
       const std::size_t end = deepest ? name.size() : segment_end(name, begin);
-      const std::string_view text = name.substr(begin, end - begin);
+      node = child_of(node, name.substr(begin, end - begin));
       begin = end;
-      // Most names go on as the one before.
-      const std::vector<std::size_t>& children = list_[node].children;
-      if (!children.empty() && list_[children.back()].text == text) {
-        node = children.back();
-        continue;
-      }
-      const auto [found, is_new] = by_prefix_.try_emplace(name.substr(0, end), list_.size());
-      if (is_new) append(node, text);
-      node = found->second;
     }
     return node;
   }
 
+  std::size_t child_of(std::size_t node, std::string_view text) {
+    const std::vector<std::size_t>& children = list_[node].children;
+    const auto has_text = [&](std::size_t child) { return list_[child].text == text; };
+    if (children.size() <= kFew) {
+      const auto found = std::find_if(children.rbegin(), children.rend(), has_text);
+      if (found != children.rend()) return *found;
+    } else {
+      // Most names go on as the one before.
+      if (has_text(children.back())) return children.back();
+      const auto found = by_text_.find({node, text});
+      if (found != by_text_.end()) return found->second;
+    }
+    append(node, text);
+    const std::size_t first = children.size() == kFew + 1 ? 0 : children.size() - 1;
+    for (std::size_t i = first; i < children.size() && children.size() > kFew; ++i) {
+      by_text_.emplace(ChildKey{node, list_[children[i]].text}, children[i]);
+    }
+    return children.back();
+  }
+
   void append(std::size_t parent, std::string_view text) {
     list_[parent].children.push_back(list_.size());
-    NameNode segment{text};
+    NameNode& segment = list_.emplace_back(NameNode{text});
     segment.depth = list_[parent].depth + 1;
-    segment.parent = parent;
-    list_.push_back(std::move(segment));
   }
 
   /// A parameter whose name others begin with becomes a child of that name.
@@ -177,9 +200,9 @@ class NameNodes {
     return structures_.try_emplace(std::move(all), next).first->second;
   }
 
-  std::vector<NameNode> list_;
+  std::deque<NameNode> list_;
   std::pmr::monotonic_buffer_resource memory_;  // of what goes all at once
-  std::pmr::unordered_map<std::string_view, std::size_t> by_prefix_{&memory_};
+  std::pmr::unordered_map<ChildKey, std::size_t, HashOfChild> by_text_{&memory_};
   std::map<Content, std::size_t> contents_;
   std::map<Structure, std::size_t> structures_;
 };
