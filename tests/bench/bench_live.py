@@ -4,8 +4,9 @@
 
 For FSDP2, tensor parallelism (TP) and both (2-D), prints by rank: its part in MB; the MB that it read, and their ratio to
 its part; the seconds. The ways are reshardfs.torch.DcpReader, without a mount, whose reads are counted by the engine;
-dcp.load of dcp/ of a mount; safetensors' load_file and PyTorch's set_model_state_dict, in maps, which nothing counts; and
-dcp.load of a directory that dcp.save made of the file. The last lines have the seconds of the slowest ranks, and their
+dcp.load of dcp/ of a mount; safetensors' load_file and PyTorch's set_model_state_dict, in maps, which nothing counts; the
+same with the streamer of Run:ai, of the file and of merged/ of the mount, if it is installed; and dcp.load of a directory
+that dcp.save made of the file. The last lines have the seconds of the slowest ranks, and their
 ratio to the last way with its conversion. Each load begins with nothing in memory.
 Of the narrow model, TP cuts some matrices to pieces of less than 4 KiB; of the wide one to none.
 --check bytes fails (exit code 1) where DcpReader reads more than 1.15 times a rank's part and no piece is less than 4 KiB;
@@ -31,13 +32,14 @@ from mounted import SKIP, Settings, fuse_problem, mounted, parse_binary, scratch
 PROGRAM = Path(__file__).resolve().parent / "live_load_ranks.py"
 LAYOUTS = ("FSDP2/2", "TP/2", "FSDP2/4", "TP/4", "2-D/4")
 READER, CONVERTED = "DcpReader", "dcp.load, converted"
+STREAMER = "runai-model-streamer-0.17.1"
 
 
 class Ranks:
     """Processes of PyTorch 2, which have the module."""
 
     def __init__(self, links: Path) -> None:
-        self.python = torch_python()
+        self.python = torch_python(STREAMER)
         module = module_for(self.python, Settings.binary.parents[1], links)
         paths = [module, PROGRAM.parent, PROGRAM.parents[1] / "data"]
         self.environment = {**os.environ, "PYTHONPATH": ":".join(map(str, paths))}
@@ -53,7 +55,7 @@ class Ranks:
 def show(title: str, found: dict[str, Any]) -> None:
     for name, every in found.items():
         for rank, one in enumerate(every):
-            read = "in maps" if name == "safetensors" else f"{one['read'] / 1e6:6.1f} MB {one['read'] / one['own']:5.2f}"
+            read = "not counted" if one["read"] is None else f"{one['read'] / 1e6:6.1f} MB {one['read'] / one['own']:5.2f}"
             short = f", {one['short_bytes'] / 1e6:.1f} MB in short pieces" if name == READER else ""
             print(f"{title:14} {name:20} rank {rank}: own {one['own'] / 1e6:5.1f} MB, read {read}, {one['seconds']:6.2f} s{short}",
                   flush=True)
@@ -92,15 +94,17 @@ def main() -> None:
                 model = root / kind / "model.safetensors"
                 model.parent.mkdir()
                 ranks.run("make", model, kind)
-                with mounted(model, "--views", "dcp") as mountpoint:
+                with mounted(model, "--views", "dcp,merged") as mountpoint:
                     for layout in arguments.layouts:
                         name, _, count = layout.partition("/")
                         job = root / "job.json"
                         job.write_text(json.dumps({
                             "model": str(model), "kind": kind, "layout": name, "ranks": int(count),
-                            "mounted": str(mountpoint / "dcp"), "converted": str(root / "converted"),
+                            "mounted": str(mountpoint), "converted": str(root / "converted"),
                             "rounds": arguments.rounds}))
                         found = {one["name"]: one["ranks"] for one in ranks.run("load", job)}
+                        if "streamer" not in found:
+                            print(f"skipped: {STREAMER}: it is not installed")
                         show(f"{kind} {layout}", found)
                         wrong += problems(f"{kind} {layout}", found, arguments.check == "all")
         except Unavailable as reason:

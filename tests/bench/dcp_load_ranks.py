@@ -77,7 +77,7 @@ def local(tensor: Any) -> torch.Tensor:
 
 
 def drop_pages(directory: Path) -> None:
-    for path in directory.iterdir():
+    for path in filter(Path.is_file, directory.iterdir()):
         file = os.open(path, os.O_RDONLY)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(file)

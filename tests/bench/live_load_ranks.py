@@ -2,12 +2,13 @@
 """The ranks of bench_live.py: a model in memory that FSDP2, tensor parallelism or both cut.
 
 live_load_ranks.py make MODEL.safetensors KIND
-live_load_ranks.py load JOB.json: {"model", "kind", "layout", "ranks", "mounted": dcp/ of a mount, "converted": a
-directory to make, "rounds"}. Prints what each rank had of each way, as JSON.
+live_load_ranks.py load JOB.json: {"model", "kind", "layout", "ranks", "mounted": a mount with dcp/ and merged/,
+"converted": a directory to make, "rounds"}. Prints what each rank had of each way, as JSON.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import statistics
@@ -20,6 +21,11 @@ from typing import Any
 from dcp_load_ranks import HIDDEN, LINEAR, Model, Sizes, cut, drop_pages, local
 
 from torch2_common import differing, on_ranks, read_tensors, torch, write_tensors
+
+try:
+    from runai_model_streamer import SafetensorsStreamer
+except ImportError:
+    SafetensorsStreamer = None
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -51,7 +57,14 @@ def convert(model: Path, output: Path) -> None:
     dcp.save(load_file(model), checkpoint_id=output, no_dist=True)
 
 
-def ways_of(job: dict[str, Any], model: Model, found: dict[str, Any]) -> dict[str, Callable[[], None]]:
+@dataclasses.dataclass(frozen=True)
+class Way:
+    load: Callable[[], None]
+    directories: tuple[Path, ...]  # whose files it reads, and those behind a mount
+    count: Callable[[], int] | None = read_by_calls  # None: of reads through maps and rings, nothing does
+
+
+def ways_of(job: dict[str, Any], model: Model, found: dict[str, Any]) -> dict[str, Way]:
     state = get_model_state_dict(model)
     source = Path(job["model"])
 
@@ -60,32 +73,51 @@ def ways_of(job: dict[str, Any], model: Model, found: dict[str, Any]) -> dict[st
         dcp.load(state, storage_reader=reader)
         found.update(reader.reads._asdict())
 
-    def by_files(directory: str) -> Callable[[], None]:
+    def by_files(directory: Path) -> Callable[[], None]:
         return lambda: dcp.load(state, checkpoint_id=directory)
 
-    def by_safetensors() -> None:
-        set_model_state_dict(model, load_file(source), options=StateDictOptions(full_state_dict=True))
+    def take(whole: dict[str, torch.Tensor]) -> None:
+        set_model_state_dict(model, whole, options=StateDictOptions(full_state_dict=True))
 
-    return {"DcpReader": by_reader, "dcp/ of a mount": by_files(job["mounted"]), "safetensors": by_safetensors,
-            "dcp.load, converted": by_files(job["converted"])}
+    def by_streamer(file: Path) -> Callable[[], None]:
+        def stream() -> None:
+            with SafetensorsStreamer() as streamer:
+                streamer.stream_file(str(file))
+                # As they arrive, which is another order in each rank; PyTorch takes them in that of the dictionary.
+                take(dict(sorted(streamer.get_tensors(), key=lambda found: found[0])))
+
+        return stream
+
+    mounted = Path(job["mounted"])
+    ways = {"DcpReader": Way(by_reader, (source.parent,), _core.source_bytes),
+            "dcp/ of a mount": Way(by_files(mounted / "dcp"), (mounted / "dcp", source.parent)),
+            "safetensors": Way(lambda: take(load_file(source)), (source.parent,), None),
+            "dcp.load, converted": Way(by_files(Path(job["converted"])), (Path(job["converted"]),))}
+    if SafetensorsStreamer is not None:
+        (file,) = (mounted / "merged").glob("model-*.safetensors")
+        ways |= {"streamer": Way(by_streamer(source), (source.parent,), None),
+                 "streamer, mount": Way(by_streamer(file), (file.parent, source.parent), None)}
+    return ways
 
 
-def measure(load: Callable[[], None], count: Callable[[], int], directory: Path, model: Model,
-            want: dict[str, torch.Tensor], rounds: int) -> dict[str, Any]:
+def measure(way: Way, model: Model, want: dict[str, torch.Tensor], rounds: int) -> dict[str, Any]:
     tensors = {name: local(tensor) for name, tensor in model.state_dict().items()}
     seconds = []
-    read = 0
+    read = None
+    count = way.count or (lambda: 0)
     for _ in range(rounds):
         for tensor in tensors.values():
             tensor.zero_()
         dist.barrier()
         if dist.get_rank() == 0:
-            drop_pages(directory)
+            for directory in way.directories:
+                drop_pages(directory)
         dist.barrier()
         before, begin = count(), time.monotonic()
-        load()
+        way.load()
         seconds.append(time.monotonic() - begin)
-        read = count() - before
+        if way.count is not None:
+            read = count() - before
         if problems := differing({name: local(tensor) for name, tensor in model.state_dict().items()}, want):
             raise AssertionError(str(problems[:3]))
     return {"read": read, "seconds": statistics.median(seconds)}
@@ -108,12 +140,9 @@ def load_all(job: dict[str, Any]) -> None:
             convert(Path(job["model"]), Path(job["converted"]))
         dist.barrier()
         shared = {"own": sum(tensor.nbytes for tensor in want.values()), "conversion": time.monotonic() - begin}
-        places = {"dcp/ of a mount": job["mounted"], "dcp.load, converted": job["converted"]}
-        for name, load in ways_of(job, model, shared).items():
-            directory = Path(places.get(name, Path(job["model"]).parent))
-            count = _core.source_bytes if name == "DcpReader" else read_by_calls
+        for name, way in ways_of(job, model, shared).items():
             every: list[Any] = [None] * ranks
-            dist.all_gather_object(every, shared | measure(load, count, directory, model, want, job["rounds"]))
+            dist.all_gather_object(every, shared | measure(way, model, want, job["rounds"]))
             if rank == 0:
                 print(json.dumps({"name": name, "ranks": every}), flush=True)
 

@@ -29,9 +29,14 @@ def cached_python(program: str, *, install: bool = False) -> list[str]:
         return []
 
 
-def torch_python() -> list[str]:
-    """RESHARDFS_TORCH, or else a Python with PyTorch 2, or this one."""
-    return shlex.split(os.environ.get("RESHARDFS_TORCH", "")) or cached_python("deepspeed-0.19.8") or [sys.executable]
+def torch_python(*programs: str) -> list[str]:
+    """RESHARDFS_TORCH, or else a Python with PyTorch 2, that of one of the programs if it is, or may be, installed; or this
+    one."""
+    may_install = os.environ.get("RESHARDFS_REAL") == "1"
+    chosen = shlex.split(os.environ.get("RESHARDFS_TORCH", ""))
+    found = (cached_python(program, install=may_install and program in programs)
+             for program in (*programs, "deepspeed-0.19.8"))
+    return chosen or next(filter(None, found), [sys.executable])
 
 
 def module_for(python: list[str], build: Path, links: Path) -> Path:

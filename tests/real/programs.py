@@ -35,10 +35,13 @@ PROGRAMS = (
 )
 
 
-def named(name: str) -> Program:
-    (found,) = (program for program in PROGRAMS if program.name == name)
-    return found
-
-
 # Of the test of the Python module's types: pyright, with the Node.js that it needs.
 PYRIGHT = Program("basedpyright-1.40.2", "", ("3.11", "3.12", "3.13"), False, "basedpyright")
+# Of bench_live: a loader of safetensors files, beside PyTorch.
+STREAMER = Program("runai-model-streamer-0.17.1", "", ("3.12", "3.11"), False, "runai_model_streamer",
+                   "deepspeed-0.19.8")
+
+
+def named(name: str) -> Program:
+    (found,) = (program for program in (*PROGRAMS, PYRIGHT, STREAMER) if program.name == name)
+    return found
