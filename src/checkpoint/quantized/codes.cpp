@@ -34,37 +34,38 @@ struct Stream {
 struct Interleaved {
   static constexpr std::size_t bytes() noexcept { return 4; }
   [[gnu::always_inline]] static void unpack(std::uint64_t stored, std::uint16_t* out) noexcept {
-    constexpr std::uint64_t kFirstOfPair = 0x000f000fU;
-
-    // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
-    LooseWord* const pairs = reinterpret_cast<LooseWord*>(out);
-    for (unsigned i = 0; i < kEight / 2; ++i) {
-      pairs[i] = static_cast<std::uint32_t>(stored >> 4 * i & kFirstOfPair);
-    }
+    using Pairs = std::uint32_t __attribute__((vector_size(2 * kEight)));
+    const auto word = static_cast<std::uint32_t>(stored);
+    const Pairs pairs = (Pairs{word, word, word, word} >> Pairs{0, 4, 8, 12}) & 0x000f000fU;
+    std::memcpy(out, &pairs, sizeof pairs);
   }
 };
 
 template <typename Packing>
 [[gnu::always_inline]] inline void unpack_eights(const Packing& packing, const PackedCodes& from,
                                                  std::span<std::uint16_t> out) noexcept {
-  auto bytes = from.bytes.subspan(static_cast<std::size_t>(from.first / kEight * packing.bytes()));
+  const std::byte* in = from.bytes.data() + from.first / kEight * packing.bytes();
+  const std::byte* const end = from.bytes.data() + from.bytes.size();
+  std::uint16_t* codes = out.data();
+  std::size_t left = out.size();
   std::size_t skipped = from.first % kEight;
-  while (!out.empty()) {
-    std::uint64_t stored = 0;
-    if (skipped == 0 && out.size() >= kEight && bytes.size() >= sizeof stored) [[likely]] {
-      std::memcpy(&stored, bytes.data(), sizeof stored);
-      packing.unpack(stored, out.data());
-      out = out.subspan(kEight);
-      bytes = bytes.subspan(packing.bytes());
-      continue;
+  std::uint64_t stored = 0;
+  while (left > 0) {
+    for (; skipped == 0 && left >= kEight && in + sizeof stored <= end; left -= kEight) {
+      std::memcpy(&stored, in, sizeof stored);
+      packing.unpack(stored, codes);
+      in += packing.bytes();
+      codes += kEight;
     }
-    std::array<std::uint16_t, kEight> codes;
-    std::memcpy(&stored, bytes.data(), std::min(bytes.size(), packing.bytes()));
-    packing.unpack(stored, codes.data());
-    const std::size_t count = std::min(kEight - skipped, out.size());
-    std::copy_n(codes.begin() + skipped, count, out.begin());
-    out = out.subspan(count);
-    bytes = bytes.subspan(std::min(bytes.size(), packing.bytes()));
+    if (left == 0) return;
+    std::array<std::uint16_t, kEight> some;
+    stored = 0;
+    std::memcpy(&stored, in, std::min(static_cast<std::size_t>(end - in), packing.bytes()));
+    packing.unpack(stored, some.data());
+    const std::size_t count = std::min(kEight - skipped, left);
+    codes = std::copy_n(some.begin() + skipped, count, codes);
+    left -= count;
+    in = std::min(in + packing.bytes(), end);
     skipped = 0;
   }
 }
@@ -110,23 +111,25 @@ template <std::size_t kBytes, typename Unpack>
   return done;
 }
 
-[[gnu::always_inline]] inline void unpack_words(const PackedCodes& from,
-                                                std::span<std::uint16_t> out) noexcept {
-  const auto shift = static_cast<unsigned>(from.first) * from.bits;
-  const std::uint32_t mask = (1U << from.bits) - 1;
-  for_lanes<4>(from.bytes.data(), out,
-               [=](auto kCount, const std::byte* __restrict in, std::uint16_t* __restrict codes) {
-                 // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
-                 const LooseWord* const words = reinterpret_cast<const LooseWord*>(in);
+/// @tparam kShift a number that compilers know, or they would widen the codes.
+template <unsigned kShift>
+[[gnu::always_inline]] inline void unpack_bits(std::span<const std::byte> bytes,
+                                               std::uint16_t* out) noexcept {
+  for_lanes<1>(bytes.data(), std::span(out, bytes.size()),
+               [](auto kCount, const std::byte* __restrict in, std::uint16_t* __restrict codes) {
                  for (std::size_t i = 0; i < kCount; ++i) {
-                   codes[i] = static_cast<std::uint16_t>(words[i] >> shift & mask);
+                   codes[i] = std::to_integer<std::uint8_t>(in[i]) >> kShift & 0xfU;
                  }
                });
 }
 
+[[gnu::always_inline]] inline void unpack_any_halves(std::span<const std::byte> bytes, bool upper,
+                                                     std::uint16_t* out) noexcept {
+  return upper ? unpack_bits<4>(bytes, out) : unpack_bits<0>(bytes, out);
+}
+
 [[gnu::always_inline]] inline void unpack_any(const PackedCodes& from,
                                               std::span<std::uint16_t> out) noexcept {
-  if (from.packing == CodePacking::kWordsOfRows) return unpack_words(from, out);
   if (from.packing == CodePacking::kInterleaved) return unpack_eights(Interleaved(), from, out);
   if (from.bits == 8) return unpack_bytes(from.bytes.data() + from.first, out);
   PackedCodes rest = from;
@@ -142,6 +145,11 @@ void unpack_plain(const PackedCodes& from, std::span<std::uint16_t> out) noexcep
   unpack_any(from, out);
 }
 
+void unpack_halves_plain(std::span<const std::byte> bytes, bool upper,
+                         std::uint16_t* out) noexcept {
+  unpack_any_halves(bytes, upper, out);
+}
+
 void decode_plain(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept {
   decode_with<PlainDecoder>(kind, from, out);
 }
@@ -151,13 +159,18 @@ void decode_plain(CodeKind kind, const ScaledCodes& from, std::byte* out) noexce
                                               std::span<std::uint16_t> out) noexcept {
   unpack_any(from, out);
 }
+
+[[gnu::target("avx2")]] void unpack_halves_with_avx2(std::span<const std::byte> bytes, bool upper,
+                                                     std::uint16_t* out) noexcept {
+  unpack_any_halves(bytes, upper, out);
+}
 #endif
 
 // On aarch64, the plain code has the vectors of every such processor.
 constexpr std::array kDecoders {
-  Decoder{"plain", unpack_plain, decode_plain},
+  Decoder{"plain", unpack_plain, unpack_halves_plain, decode_plain},
 #if defined(__x86_64__)
-      Decoder{"AVX2", unpack_with_avx2, decode_with_avx2},
+      Decoder{"AVX2", unpack_with_avx2, unpack_halves_with_avx2, decode_with_avx2},
 #endif
 };
 
@@ -172,6 +185,16 @@ float from_e8m0(std::byte stored) noexcept {
 
 float from_e4m3(std::byte stored) noexcept {
   return PlainDecoder::value<E4M3>(std::to_integer<std::uint16_t>(stored), 0);
+}
+
+template <float (*kFrom)(std::byte)>
+void look_up(std::span<const std::byte> in, float* out) noexcept {
+  static const std::array<float, 256> kValues = [] {
+    std::array<float, 256> values{};
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = kFrom(static_cast<std::byte>(i));
+    return values;
+  }();
+  for (const std::byte stored : in) *out++ = kValues[std::to_integer<std::size_t>(stored)];
 }
 
 }  // namespace
@@ -195,10 +218,10 @@ void scales_as_floats(DType from, std::span<const std::byte> in, float* out) noe
   switch (from) {
     case DType::kFloat8E8M0:
     case DType::kUInt8:
-      std::transform(in.begin(), in.end(), out, from_e8m0);
+      look_up<from_e8m0>(in, out);
       return;
     case DType::kFloat8E4M3:
-      std::transform(in.begin(), in.end(), out, from_e4m3);
+      look_up<from_e4m3>(in, out);
       return;
     default:
       cast_elements(from, in.data(), DType::kFloat32, reinterpret_cast<std::byte*>(out),

@@ -17,13 +17,11 @@ namespace reshardfs {
 
 /// Where codes are among those of their row.
 struct PackedCodes {
-  CodePacking packing = CodePacking::kStream;
+  CodePacking packing = CodePacking::kStream;  ///< or kInterleaved
   unsigned bits = 8;
-  /// From where a code begins whose number is a multiple of eight; of kWordsOfRows, the words from
-  /// the first column that is wanted.
+  /// From where a code begins whose number is a multiple of eight.
   std::span<const std::byte> bytes{};
-  /// The first code that is wanted; of kWordsOfRows, which code of each word.
-  std::uint64_t first = 0;
+  std::uint64_t first = 0;  ///< the first code that is wanted
 };
 
 /// Codes of a row with what they are multiplied by. They have 16 bits, as the values will: then all
@@ -34,12 +32,18 @@ struct ScaledCodes {
   std::size_t run = 0;            ///< and so many each of the others
   const float* scales = nullptr;  ///< of each run
   const int* offsets = nullptr;   ///< of each run: is taken from codes of integers
+  unsigned bits = 8;              ///< of a code
+  /// Of E2M1, in the place of scales: what is added to the exponent of each code that is not 0, in
+  /// the bits of a BFloat16. Nothing: there are scales.
+  const std::uint16_t* powers = nullptr;
 };
 
 /// The same code, compiled for instructions that not every processor has.
 struct Decoder {
   std::string_view name;
   void (*unpack)(const PackedCodes& from, std::span<std::uint16_t> out) noexcept;
+  /// The code of four bits in the lower or the upper half of each byte.
+  void (*unpack_halves)(std::span<const std::byte> bytes, bool upper, std::uint16_t* out) noexcept;
   /// @param out two bytes for each code.
   void (*decode)(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept;
 };

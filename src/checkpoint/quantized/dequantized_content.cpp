@@ -3,84 +3,34 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
 #include <utility>
 
-#include "checkpoint/quantized/weight_band.h"
+#include "checkpoint/quantized/turned_band.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kElementsAtOnce = 128ULL << 10U;
-/// Of a transposed weight: rows and columns that are loaded at once, and rows of them that are
-/// decoded before their columns are shown.
-constexpr std::uint64_t kStoredRowsAtOnce = 512;
-constexpr std::uint64_t kStoredColumnsAtOnce = kElementsAtOnce / kStoredRowsAtOnce;
-constexpr std::uint64_t kRowsOfTile = 128;
-constexpr std::uint64_t kFastColumns = 16;
+/// Of a transposed weight: rows and columns that are loaded at once; fewer rows of a far source,
+/// from which what lies between the columns is read, too.
+constexpr std::uint64_t kStoredRowsAtOnce = 1024;
+constexpr std::uint64_t kFarRowsAtOnce = 512;
+constexpr std::uint64_t kStoredColumnsAtOnce = 256;
+/// Of codes: more is needed for far sources alone.
+constexpr std::size_t kMostKept = 1U << 20U;
 
-/// Eight elements of eight rows.
-constexpr std::size_t kSquare = 8;
-
-/// Each round puts elements of two rows by turns: after three, rows are columns.
-void transpose_square(const std::uint16_t* in, std::uint64_t in_stride, std::byte* out,
-                      std::uint64_t out_stride) noexcept {
-  using Row = std::uint16_t __attribute__((vector_size(2 * kSquare)));
-  using Rows = std::array<Row, kSquare>;
-  // Without loops, or the rows are kept in memory.
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    Rows rows;
-    (std::memcpy(&rows[i], in + i * in_stride, sizeof(Row)), ...);
-    const auto by_turns = [](const Rows& of) {
-      return Rows{(i % 2 == 0 ? __builtin_shufflevector(of[i / 2], of[i / 2 + kSquare / 2], 0, 8, 1,
-                                                        9, 2, 10, 3, 11)
-                              : __builtin_shufflevector(of[i / 2], of[i / 2 + kSquare / 2], 4, 12,
-                                                        5, 13, 6, 14, 7, 15))...};
-    };
-    rows = by_turns(by_turns(by_turns(rows)));
-    (std::memcpy(out + 2 * i * out_stride, &rows[i], sizeof(Row)), ...);
-  }
-  (std::make_index_sequence<kSquare>());
-}
-
-struct Tile {
-  std::uint64_t rows;
-  std::uint64_t columns;
-  std::uint64_t stride;  ///< from row to row, in elements
-};
-
-/// Rows of 16-bit elements as columns.
-/// @param stride of columns that are written, in elements.
-void transpose(const std::uint16_t* in, const Tile& tile, std::uint64_t stride,
-               std::byte* out) noexcept {
-  const std::uint64_t whole_rows = tile.rows / kSquare * kSquare;
-  const std::uint64_t whole_columns = tile.columns / kSquare * kSquare;
-  for (std::uint64_t column = 0; column < whole_columns; column += kSquare) {
-    for (std::uint64_t row = 0; row < whole_rows; row += kSquare) {
-      transpose_square(in + row * tile.stride + column, tile.stride,
-                       out + 2 * (column * stride + row), stride);
-    }
-  }
-  for (std::uint64_t column = 0; column < tile.columns; ++column) {
-    for (std::uint64_t row = column < whole_columns ? whole_rows : 0; row < tile.rows; ++row) {
-      std::memcpy(out + 2 * (column * stride + row), in + row * tile.stride + column, 2);
-    }
-  }
-}
-
-/// A rectangle whose columns begin and end where decoders are fast.
-WeightRectangle widened(WeightRectangle wanted, std::uint64_t columns) {
-  wanted.column_begin -= wanted.column_begin % kFastColumns;
-  const std::uint64_t behind = wanted.column_end + kFastColumns - 1;
-  wanted.column_end = std::min(columns, behind - behind % kFastColumns);
-  return wanted;
+/// Of a thread, from read to read.
+TurnedMemory& memory() {
+  thread_local TurnedMemory own;
+  if (own.band.codes.capacity() > kMostKept) own.band.codes = {};
+  return own;
 }
 
 /// Elements of a matrix of which rows are shown.
 void show_rows(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
                std::byte* out) {
-  WeightBand band(weight, wanted, foreseen);
+  WeightBand band(weight, wanted, foreseen, memory().band);
   for (std::uint64_t row = wanted.row_begin; row < wanted.row_end; ++row) {
     band.decode_row(row, out);
     out += 2 * wanted.columns();
@@ -105,6 +55,8 @@ class Columns {
     const bool is_one = first_column + 1 == end_column;
     const std::uint64_t first_row = is_one ? first_ % rows_ : 0;
     const std::uint64_t end_row = is_one ? (end_ - 1) % rows_ + 1 : rows_;
+    const std::uint64_t at_once =
+        weight_.codes.source->is_far() ? kFarRowsAtOnce : kStoredRowsAtOnce;
     out_ = out;
     WeightRectangle part{.matrix = matrix_};
     for (part.column_begin = first_column; part.column_begin < end_column;
@@ -112,7 +64,7 @@ class Columns {
       part.column_end = std::min(
           end_column, (part.column_begin / kStoredColumnsAtOnce + 1) * kStoredColumnsAtOnce);
       for (part.row_begin = first_row; part.row_begin < end_row; part.row_begin = part.row_end) {
-        part.row_end = std::min(end_row, part.row_begin + kStoredRowsAtOnce);
+        part.row_end = std::min(end_row, part.row_begin + at_once);
         show_part(part, foreseen);
       }
     }
@@ -120,33 +72,14 @@ class Columns {
 
  private:
   void show_part(const WeightRectangle& part, bool foreseen) {
-    const WeightRectangle wide = widened(part, columns_);
-    WeightBand band(weight_, wide, foreseen);
-    const std::uint64_t width = wide.columns();
-    tile_.resize(static_cast<std::size_t>(kRowsOfTile * width));
-    for (std::uint64_t begin = part.row_begin; begin < part.row_end; begin += kRowsOfTile) {
-      const std::uint64_t rows = std::min(kRowsOfTile, part.row_end - begin);
-      for (std::uint64_t row = 0; row < rows; ++row) {
-        band.decode_row(begin + row, reinterpret_cast<std::byte*>(tile_.data() + row * width));
-      }
+    TurnedBand band(weight_, part, foreseen, memory());
+    for (std::uint64_t column = part.column_begin; column < part.column_end; ++column) {
       // The first and the last column may be wanted in part.
-      std::uint64_t whole = part.column_begin;
-      std::uint64_t whole_end = part.column_end;
-      const auto in_tile = [&](std::uint64_t column) {
-        return tile_.data() + (column - wide.column_begin);
-      };
-      const auto show_some = [&](std::uint64_t column) {
-        const std::uint64_t at = column * rows_ + begin;
-        for (std::uint64_t row = 0; row < rows; ++row) {
-          if (at + row < first_ || at + row >= end_) continue;
-          std::memcpy(out_ + 2 * (at + row - first_), in_tile(column) + row * width, 2);
-        }
-      };
-      if (whole * rows_ < first_) show_some(whole++);
-      if (whole < whole_end && whole_end * rows_ > end_) show_some(--whole_end);
-      if (whole == whole_end) continue;
-      transpose(in_tile(whole), {rows, whole_end - whole, width}, rows_,
-                out_ + 2 * (whole * rows_ + begin - first_));
+      const std::uint64_t column_first = column * rows_;
+      const std::uint64_t first = std::max(first_, column_first + part.row_begin);
+      const std::uint64_t end = std::min(end_, column_first + part.row_end);
+      if (first >= end) continue;
+      band.decode_column(column, first - column_first, end - first, out_ + 2 * (first - first_));
     }
   }
 
@@ -157,7 +90,6 @@ class Columns {
   std::uint64_t first_;
   std::uint64_t end_;
   std::byte* out_ = nullptr;
-  std::vector<std::uint16_t> tile_;
 };
 
 }  // namespace

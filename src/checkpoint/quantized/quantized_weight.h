@@ -33,6 +33,10 @@ enum class CodeKind : std::uint8_t {
   kSigned,    ///< an int8, from which the zero point is taken
 };
 
+constexpr bool is_integer(CodeKind kind) noexcept {
+  return kind == CodeKind::kUnsigned || kind == CodeKind::kSigned;
+}
+
 /// How the codes of a row lie in memory.
 enum class CodePacking : std::uint8_t {
   kStream,       ///< one behind the other, the lowest bits of a byte first

@@ -2,7 +2,10 @@
 #include "checkpoint/quantized/weight_band.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <optional>
 #include <span>
 
 namespace reshardfs {
@@ -14,6 +17,7 @@ constexpr std::uint64_t kWordBytes = 4;
 constexpr std::uint64_t kCodesAtOnce = 8;
 /// Where rows are so many times as long as what is wanted of each.
 constexpr std::uint64_t kWorthGathering = 4;
+constexpr std::uint64_t kLine = 64;  ///< of a processor's cache
 
 std::uint64_t up(std::uint64_t number, std::uint64_t by) noexcept {
   return number / by + (number % by == 0 ? 0 : 1);
@@ -91,81 +95,116 @@ StoredRows scales_of(const QuantizedWeight& weight, const WeightRectangle& wante
   return of_blocks(weight, wanted, width_of(weight.scales));
 }
 
-WeightBand::WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen)
+WeightBand::WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
+                       BandMemory& memory)
     : weight_(weight),
       wanted_(wanted),
       foreseen_(foreseen),
+      memory_(memory),
       has_one_scale_(weight.has_one_scale()),
       decoder_(decoders().back()),
       first_code_(wanted.column_begin % kCodesAtOnce) {
-  codes_ = load(weight.codes, codes_of(weight, wanted));
+  codes_ = load(weight.codes, codes_of(weight, wanted), memory.codes);
   load_scales();
   load_offsets();
-  unpacked_.resize(static_cast<std::size_t>(wanted.columns()));
+  unpacked_ = room_in(memory.unpacked, wanted.columns());
   row_ = {.codes = unpacked_, .first_run = unpacked_.size(), .run = unpacked_.size()};
+  row_.bits = weight.bits;
   if (has_one_scale_) return;
   const std::uint64_t columns = Block(weight).columns;
   row_.run = static_cast<std::size_t>(columns);
   row_.first_run = static_cast<std::size_t>(columns - wanted.column_begin % columns);
 }
 
-WeightBand::Bytes WeightBand::load(const StoredTensor& tensor, const StoredRows& rows) const {
+WeightBand::Bytes WeightBand::load(const StoredTensor& tensor, const StoredRows& rows,
+                                   std::vector<std::byte>& memory) const {
   const ByteRange all = rows.in_file(tensor);
-  Bytes out;
   if (rows.rows > 1 && rows.in_row * kWorthGathering < rows.stride && !tensor.source->is_far()) {
-    out.bytes.resize(static_cast<std::size_t>(rows.rows * rows.in_row));
-    out.stride = rows.in_row;
-    const StridedRanges ranges(ByteRange(all.offset(), rows.in_row), rows.rows,
-                               {.source = rows.stride, .memory = rows.in_row});
-    if (tensor.source->gather(ranges, out.bytes.data())) return out;
+    // A number of bytes that is copied in one move, from the same line of memory.
+    const std::uint64_t length = rows.in_row <= kLine ? std::bit_ceil(rows.in_row) : rows.in_row;
+    const std::uint64_t place = rows.begin % rows.stride;
+    const std::uint64_t before = place - std::min(place, rows.stride - length);
+    const std::span<std::byte> out = room_in(memory, rows.rows * length);
+    const StridedRanges ranges(ByteRange(all.offset() - before, length), rows.rows,
+                               {.source = rows.stride, .memory = length});
+    if (tensor.source->gather(ranges, out.data())) {
+      return {out.subspan(static_cast<std::size_t>(before)), length};
+    }
   }
-  out.bytes.resize(static_cast<std::size_t>(all.length()));
-  out.stride = rows.stride;
-  read_part(*tensor.source, {all.offset(), out.bytes, foreseen_});
-  return out;
+  const std::span<std::byte> out = room_in(memory, all.length());
+  read_part(*tensor.source, {all.offset(), out, foreseen_});
+  return {out, rows.stride};
 }
 
 void WeightBand::load_scales() {
+  const DType dtype = weight_.scales.dtype;
   const std::uint64_t width = width_of(weight_.scales);
   const StoredRows rows = scales_of(weight_, wanted_);
-  scale_rows_ = rows.rows;
-  scale_columns_ = rows.in_row / width;
+  scales_.rows = rows.rows;
+  scales_.columns = rows.in_row / width;
   if (!has_one_scale_) {
     const Block block(weight_);
-    scale_row_ = wanted_.row_begin / block.rows;
-    scale_column_ = wanted_.column_begin / block.columns;
+    scales_.first_row = wanted_.row_begin / block.rows;
+    scales_.first_column = wanted_.column_begin / block.columns;
   }
-  const Bytes stored = load(weight_.scales, rows);
-  scales_.resize(static_cast<std::size_t>(scale_rows_ * scale_columns_));
-  for (std::uint64_t row = 0; row < scale_rows_; ++row) {
-    scales_as_floats(weight_.scales.dtype,
-                     std::span(stored.bytes).subspan(row * stored.stride, rows.in_row),
-                     scales_.data() + row * scale_columns_);
+  std::optional<float> factor;
+  if (weight_.factor) {
+    const std::uint64_t at = element_count(weight_.factor->shape) == 1 ? 0 : wanted_.matrix;
+    const Bytes read = load(*weight_.factor, {at * sizeof(float), 1, sizeof(float), sizeof(float)},
+                            memory_.others);
+    std::memcpy(&factor.emplace(), read.bytes.data(), sizeof(float));
   }
-  if (!weight_.factor) return;
-  const std::uint64_t at = element_count(weight_.factor->shape) == 1 ? 0 : wanted_.matrix;
-  const Bytes read = load(*weight_.factor, {at * sizeof(float), 1, sizeof(float), sizeof(float)});
-  float factor = 0;
-  std::memcpy(&factor, read.bytes.data(), sizeof factor);
-  for (float& scale : scales_) scale = weight_.divides ? scale / factor : scale * factor;
+  const auto bring_together = [&](std::span<float> scales) {
+    for (float& scale : scales) scale = weight_.divides ? scale / *factor : scale * *factor;
+  };
+  const Bytes stored = load(weight_.scales, rows, memory_.others);
+  scales_.factors = room_in(memory_.scales, scales_.rows * scales_.columns);
+  const auto stored_row = [&](std::uint64_t row) {
+    return stored.bytes.subspan(static_cast<std::size_t>(row * stored.stride),
+                                static_cast<std::size_t>(rows.in_row));
+  };
+  if (factor && width == 1) {
+    // There are fewer values than scales.
+    std::array<std::byte, 256> all;
+    std::array<float, all.size()> values;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i);
+    scales_as_floats(dtype, all, values.data());
+    bring_together(values);
+    auto out = scales_.factors.begin();
+    for (std::uint64_t row = 0; row < scales_.rows; ++row) {
+      for (const std::byte scale : stored_row(row)) {
+        *out++ = values[std::to_integer<std::size_t>(scale)];
+      }
+    }
+    return;
+  }
+  for (std::uint64_t row = 0; row < scales_.rows; ++row) {
+    scales_as_floats(dtype, stored_row(row), scales_.factors.data() + row * scales_.columns);
+  }
+  if (factor) bring_together(scales_.factors);
 }
 
 /// Zero points, and what all codes have in common.
 void WeightBand::load_offsets() {
-  offsets_.assign(scales_.size(), weight_.offset);
+  if (!is_integer(weight_.kind)) {
+    scales_.offsets = room_in(memory_.no_offsets, scales_.factors.size());
+    return;
+  }
+  scales_.offsets = room_in(memory_.offsets, scales_.factors.size());
+  std::fill(scales_.offsets.begin(), scales_.offsets.end(), weight_.offset);
   const auto add = [&](std::size_t at, int stored) {
     const int zero = stored - weight_.zero_offset;
-    offsets_[at] += weight_.zero_modulus == 0 ? zero : zero % weight_.zero_modulus;
+    scales_.offsets[at] += weight_.zero_modulus == 0 ? zero : zero % weight_.zero_modulus;
   };
   switch (weight_.zero_packing) {
     case ZeroPacking::kNone:
       return;
     case ZeroPacking::kInt8: {
-      const Bytes stored = load(weight_.zeros, of_blocks(weight_, wanted_, 1));
-      for (std::uint64_t row = 0; row < scale_rows_; ++row) {
-        for (std::uint64_t column = 0; column < scale_columns_; ++column) {
+      const Bytes stored = load(weight_.zeros, of_blocks(weight_, wanted_, 1), memory_.others);
+      for (std::uint64_t row = 0; row < scales_.rows; ++row) {
+        for (std::uint64_t column = 0; column < scales_.columns; ++column) {
           const std::byte zero = stored.bytes[row * stored.stride + column];
-          add(row * scale_columns_ + column, std::to_integer<std::int8_t>(zero));
+          add(row * scales_.columns + column, std::to_integer<std::int8_t>(zero));
         }
       }
       return;
@@ -176,14 +215,16 @@ void WeightBand::load_offsets() {
       const std::uint64_t words = up(last_of(weight_.shape, 2) * weight_.bits, kWordBits);
       const std::uint64_t first = wanted_.row_begin * weight_.bits / kWordBits;
       const std::uint64_t behind = up(wanted_.row_end * weight_.bits, kWordBits);
-      const Bytes stored = load(
-          weight_.zeros, {(wanted_.matrix * words + first) * row_bytes + scale_column_ * kWordBytes,
-                          behind - first, scale_columns_ * kWordBytes, row_bytes});
+      const Bytes stored =
+          load(weight_.zeros,
+               {(wanted_.matrix * words + first) * row_bytes + scales_.first_column * kWordBytes,
+                behind - first, scales_.columns * kWordBytes, row_bytes},
+               memory_.others);
       const std::uint64_t mask = (1U << weight_.bits) - 1;
-      for (std::uint64_t row = 0; row < scale_rows_; ++row) {
-        const std::uint64_t bit = (scale_row_ + row) * weight_.bits;
+      for (std::uint64_t row = 0; row < scales_.rows; ++row) {
+        const std::uint64_t bit = (scales_.first_row + row) * weight_.bits;
         const std::uint64_t shift = bit % kWordBits;
-        for (std::uint64_t column = 0; column < scale_columns_; ++column) {
+        for (std::uint64_t column = 0; column < scales_.columns; ++column) {
           const std::byte* const word =
               stored.bytes.data() + (bit / kWordBits - first) * stored.stride + column * kWordBytes;
           std::uint32_t low = 0;
@@ -192,7 +233,7 @@ void WeightBand::load_offsets() {
           if (shift + weight_.bits > kWordBits)
             std::memcpy(&high, word + stored.stride, sizeof high);
           const std::uint64_t both = low | std::uint64_t{high} << kWordBits;
-          add(row * scale_columns_ + column, static_cast<int>(both >> shift & mask));
+          add(row * scales_.columns + column, static_cast<int>(both >> shift & mask));
         }
       }
       return;
@@ -203,17 +244,19 @@ void WeightBand::load_offsets() {
                                       : CodePacking::kStream;
       const std::uint64_t row_bytes = last_of(weight_.zeros.shape, 1) * kWordBytes;
       const std::uint64_t before =
-          wanted_.matrix * up(last_of(weight_.shape, 2), Block(weight_).rows) + scale_row_;
-      const ByteRange in_row =
-          packed_bytes(packing, weight_.bits, scale_column_, scale_column_ + scale_columns_);
-      const Bytes stored = load(weight_.zeros, {before * row_bytes + in_row.offset(), scale_rows_,
-                                                in_row.length(), row_bytes});
-      std::vector<std::uint16_t> zeros(static_cast<std::size_t>(scale_columns_));
-      for (std::uint64_t row = 0; row < scale_rows_; ++row) {
-        const auto bytes = std::span(stored.bytes).subspan(row * stored.stride, in_row.length());
-        decoders().back().unpack({packing, weight_.bits, bytes, scale_column_ % kCodesAtOnce},
-                                 zeros);
-        for (std::size_t i = 0; i < zeros.size(); ++i) add(row * scale_columns_ + i, zeros[i]);
+          wanted_.matrix * up(last_of(weight_.shape, 2), Block(weight_).rows) + scales_.first_row;
+      const ByteRange in_row = packed_bytes(packing, weight_.bits, scales_.first_column,
+                                            scales_.first_column + scales_.columns);
+      const Bytes stored =
+          load(weight_.zeros,
+               {before * row_bytes + in_row.offset(), scales_.rows, in_row.length(), row_bytes},
+               memory_.others);
+      std::vector<std::uint16_t> zeros(static_cast<std::size_t>(scales_.columns));
+      for (std::uint64_t row = 0; row < scales_.rows; ++row) {
+        const auto bytes = stored.bytes.subspan(row * stored.stride, in_row.length());
+        decoders().back().unpack(
+            {packing, weight_.bits, bytes, scales_.first_column % kCodesAtOnce}, zeros);
+        for (std::size_t i = 0; i < zeros.size(); ++i) add(row * scales_.columns + i, zeros[i]);
       }
       return;
     }
@@ -221,19 +264,13 @@ void WeightBand::load_offsets() {
 }
 
 void WeightBand::decode_row(std::uint64_t row, std::byte* out) {
-  std::uint64_t stored_row = row - wanted_.row_begin;
-  std::uint64_t first = first_code_;
-  if (weight_.packing == CodePacking::kWordsOfRows) {
-    const std::uint64_t of_word = kWordBits / weight_.bits;
-    stored_row = row / of_word - wanted_.row_begin / of_word;
-    first = row % of_word;
-  }
-  const auto bytes = std::span<const std::byte>(codes_.bytes).subspan(stored_row * codes_.stride);
-  decoder_.unpack({weight_.packing, weight_.bits, bytes, first}, unpacked_);
+  const auto bytes =
+      codes_.bytes.subspan(static_cast<std::size_t>((row - wanted_.row_begin) * codes_.stride));
+  decoder_.unpack({weight_.packing, weight_.bits, bytes, first_code_}, unpacked_);
   std::uint64_t scale_row = 0;
-  if (scale_rows_ > 1) scale_row = row / Block(weight_).rows - scale_row_;
-  row_.scales = scales_.data() + scale_row * scale_columns_;
-  row_.offsets = offsets_.data() + scale_row * scale_columns_;
+  if (scales_.rows > 1) scale_row = row / Block(weight_).rows - scales_.first_row;
+  row_.scales = scales_.factors.data() + scale_row * scales_.columns;
+  row_.offsets = scales_.offsets.data() + scale_row * scales_.columns;
   decoder_.decode(weight_.kind, row_, out);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "checkpoint/quantized/codes.h"
@@ -34,12 +35,32 @@ struct StoredRows {
 StoredRows codes_of(const QuantizedWeight& weight, const WeightRectangle& wanted);
 StoredRows scales_of(const QuantizedWeight& weight, const WeightRectangle& wanted);
 
+/// Memory of a WeightBand, for the next one to use again: what is allocated anew for each read has
+/// pages that the kernel must fill with zeros first.
+struct BandMemory {
+  std::vector<std::byte> codes;
+  std::vector<std::byte> others;  ///< scales, then zero points, as they are stored
+  std::vector<float> scales;
+  std::vector<int> offsets;             ///< one for each scale
+  std::vector<int> no_offsets;          ///< likewise, all 0
+  std::vector<std::uint16_t> unpacked;  ///< codes of a row, or of a column
+};
+
+/// As much of a memory that grows to the most that was needed.
+template <typename T>
+std::span<T> room_in(std::vector<T>& memory, std::uint64_t count) {
+  if (memory.size() < count) memory.resize(static_cast<std::size_t>(count));
+  return std::span(memory).first(static_cast<std::size_t>(count));
+}
+
 /// Codes and scales of a rectangle, in memory. Reads what it needs, and no more where the file can
 /// do that.
 class WeightBand {
  public:
+  /// @param memory for this alone as long as it is there.
   /// @throws Error as ByteSource::read_at() of the files.
-  WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen);
+  WeightBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
+             BandMemory& memory);
   WeightBand(const WeightBand&) = delete;
   WeightBand& operator=(const WeightBand&) = delete;
   ~WeightBand() = default;
@@ -47,31 +68,42 @@ class WeightBand {
   /// Columns of a row of the rectangle in BFloat16.
   void decode_row(std::uint64_t row, std::byte* out);
 
- private:
   struct Bytes {
-    std::vector<std::byte> bytes;
-    std::uint64_t stride = 0;
+    std::span<const std::byte> bytes{};
+    std::uint64_t stride = 0;  ///< from row to row
   };
+  /// Rows of codes, or of words, from the first one of the rectangle. A row begins with the code of
+  /// a column whose number is a multiple of eight.
+  const Bytes& codes() const noexcept { return codes_; }
 
-  Bytes load(const StoredTensor& tensor, const StoredRows& rows) const;
+  /// Of the blocks in which the rectangle lies, row by row.
+  struct Scales {
+    std::uint64_t first_row = 0;  ///< of all scales of the matrix
+    std::uint64_t first_column = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t columns = 0;
+    std::span<float> factors{};
+    std::span<int> offsets{};
+  };
+  const Scales& scales() const noexcept { return scales_; }
+
+ private:
+  Bytes load(const StoredTensor& tensor, const StoredRows& rows,
+             std::vector<std::byte>& memory) const;
   void load_scales();
   void load_offsets();
 
   const QuantizedWeight& weight_;
   WeightRectangle wanted_;
   bool foreseen_;
+  BandMemory& memory_;
   bool has_one_scale_;
   const Decoder& decoder_;
   std::uint64_t first_code_;  ///< of a row, in the bytes that are loaded
   Bytes codes_;
-  std::uint64_t scale_row_ = 0;      ///< the first one
-  std::uint64_t scale_column_ = 0;   ///< the first one
-  std::uint64_t scale_rows_ = 0;     ///< of the rectangle
-  std::uint64_t scale_columns_ = 0;  ///< likewise
-  std::vector<float> scales_;
-  std::vector<int> offsets_;             ///< one for each scale
-  std::vector<std::uint16_t> unpacked_;  ///< of a row
-  ScaledCodes row_;                      ///< those, with the scales of the row
+  Scales scales_;
+  std::span<std::uint16_t> unpacked_;  ///< of a row
+  ScaledCodes row_;                    ///< those, with the scales of the row
 };
 
 }  // namespace reshardfs

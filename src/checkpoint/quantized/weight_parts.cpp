@@ -128,9 +128,11 @@ class WeightCuts {
 std::string form_words(const QuantizedWeight& weight) {
   const bool is_power =
       weight.scales.dtype == DType::kUInt8 || weight.scales.dtype == DType::kFloat8E8M0;
-  const bool is_integer = weight.kind == CodeKind::kUnsigned || weight.kind == CodeKind::kSigned;
   const bool is_of_mx = is_power && weight.block == BlockShape{1, 32};
-  std::string words = is_integer ? "INT" : is_of_mx ? "MXFP" : weight.factor ? "NVFP" : "FP";
+  std::string words = is_integer(weight.kind) ? "INT"
+                      : is_of_mx              ? "MXFP"
+                      : weight.factor         ? "NVFP"
+                                              : "FP";
   words += std::to_string(weight.bits);
   const auto [rows, columns] = weight.block;
   if (weight.has_one_scale()) return words + " with one scale";

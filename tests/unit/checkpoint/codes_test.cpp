@@ -3,6 +3,8 @@
 /// reckoned in double. tests/platforms/test_decoders.py runs the same for another processor.
 #include "checkpoint/quantized/codes.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -74,6 +76,7 @@ struct Kind {
 const std::vector<Kind> kKinds{{CodeKind::kE4M3, 256, {0}},
                                {CodeKind::kE2M1, 16, {0}},
                                {CodeKind::kE2M3, 64, {0}},
+                               {CodeKind::kUnsigned, 16, {0, 8, 15, -3}},
                                {CodeKind::kUnsigned, 256, {0, 8, 128, -3}},
                                {CodeKind::kSigned, 256, {0, 127, -128}}};
 
@@ -96,7 +99,9 @@ std::vector<float> all_scales() {
   return scales;
 }
 
-std::vector<std::uint16_t> decoded(const Decoder& decoder, CodeKind kind, const ScaledCodes& from) {
+std::vector<std::uint16_t> decoded(const Decoder& decoder, CodeKind kind, unsigned codes,
+                                   ScaledCodes from) {
+  from.bits = static_cast<unsigned>(std::bit_width(codes - 1));
   // At an odd address, and with something behind it.
   std::vector<std::byte> bytes(2 * from.codes.size() + 2, std::byte{0xee});
   decoder.decode(kind, from, bytes.data() + 1);
@@ -108,18 +113,43 @@ std::vector<std::uint16_t> decoded(const Decoder& decoder, CodeKind kind, const 
 }
 
 TEST(Decoders, AreEqualOnEveryCodeAndScale) {
+  constexpr std::size_t kLeast = 48;  // lanes in pairs, and one alone
   for (const Decoder& decoder : decoders()) {
     for (const auto& [kind, count, offsets] : kKinds) {
-      std::vector<std::uint16_t> codes(count);
-      for (unsigned i = 0; i < count; ++i) codes[i] = static_cast<std::uint16_t>(i);
+      std::vector<std::uint16_t> codes(std::max<std::size_t>(count, kLeast));
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        codes[i] = static_cast<std::uint16_t>(i % count);
+      }
       for (const float scale : all_scales()) {
         for (const int offset : offsets) {
-          const auto got = decoded(decoder, kind, {codes, count, count, &scale, &offset});
-          for (unsigned i = 0; i < count; ++i) {
-            ASSERT_EQ(got[i], wanted(kind, i, offset, scale))
-                << decoder.name << ", kind " << static_cast<int>(kind) << ", code " << i
+          const auto got =
+              decoded(decoder, kind, count, {codes, codes.size(), codes.size(), &scale, &offset});
+          for (std::size_t i = 0; i < codes.size(); ++i) {
+            ASSERT_EQ(got[i], wanted(kind, codes[i], offset, scale))
+                << decoder.name << ", kind " << static_cast<int>(kind) << ", code " << codes[i]
                 << ", scale " << scale << ", offset " << offset;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(Decoders, AreEqualWhereEachLaneHasAScale) {
+  constexpr std::size_t kRun = 16;
+  std::vector<std::uint16_t> codes(3 * kRun);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint16_t>(i % kRun);
+  for (const Decoder& decoder : decoders()) {
+    for (const CodeKind kind : {CodeKind::kE2M1, CodeKind::kUnsigned}) {
+      for (const float scale : all_scales()) {
+        const std::array scales{scale, 0.7F, scale};
+        const std::array offsets{0, 0, 0};
+        const auto got =
+            decoded(decoder, kind, kRun, {codes, kRun, kRun, scales.data(), offsets.data()});
+        for (std::size_t i = 0; i < codes.size(); ++i) {
+          ASSERT_EQ(got[i], wanted(kind, codes[i], 0, scales[i / kRun]))
+              << decoder.name << ", kind " << static_cast<int>(kind) << ", code " << codes[i]
+              << ", scale " << scales[i / kRun];
         }
       }
     }
@@ -140,7 +170,8 @@ TEST(Decoders, TakeRunsOfAnyLength) {
         for (auto& code : codes) code = static_cast<std::uint16_t>(random() % count);
         for (auto& scale : own) scale = scales[random() % scales.size()];
         for (auto& zero : zeros) zero = static_cast<int>(random() % 16);
-        const auto got = decoded(decoder, kind, {codes, first, run, own.data(), zeros.data()});
+        const auto got =
+            decoded(decoder, kind, count, {codes, first, run, own.data(), zeros.data()});
         for (std::size_t i = 0; i < size; ++i) {
           const std::size_t of = (i + run - first) / run;
           const bool is_float = kind != CodeKind::kUnsigned && kind != CodeKind::kSigned;
@@ -196,19 +227,40 @@ TEST(Decoders, KnowTheOrderOfInterleavedWords) {
   }
 }
 
-TEST(Decoders, FindTheCodesOfOneRowInWordsOfSeveral) {
+TEST(Decoders, FindTheCodesInOneHalfOfEachByte) {
   std::minstd_rand random(3);
-  std::vector<std::uint32_t> words(75);
-  for (auto& word : words) word = static_cast<std::uint32_t>(random()) * 2654435761U;
+  std::vector<std::byte> bytes(131);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 8U);
   for (const Decoder& decoder : decoders()) {
-    for (const unsigned bits : {2U, 4U, 8U}) {
-      for (unsigned row = 0; row < 32 / bits; ++row) {
-        std::vector<std::uint16_t> out(words.size());
-        decoder.unpack({CodePacking::kWordsOfRows, bits, std::as_bytes(std::span(words)), row},
-                       out);
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          ASSERT_EQ(out[i], words[i] >> row * bits & ((1U << bits) - 1)) << decoder.name;
+    for (const bool upper : {false, true}) {
+      for (std::size_t size = 1; size <= bytes.size(); size += 1 + size / 10) {
+        std::vector<std::uint16_t> out(size);
+        decoder.unpack_halves(std::span(bytes).first(size), upper, out.data());
+        for (std::size_t i = 0; i < size; ++i) {
+          ASSERT_EQ(out[i], std::to_integer<unsigned>(bytes[i]) >> (upper ? 4U : 0U) & 15U)
+              << decoder.name << ", " << size;
         }
+      }
+    }
+  }
+}
+
+TEST(Decoders, AddPowersOfTwoToExponents) {
+  for (const Decoder& decoder : decoders()) {
+    for (int power = -125; power <= 125; ++power) {
+      std::vector<std::uint16_t> codes(37);
+      std::vector<std::uint16_t> powers(codes.size());
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        codes[i] = static_cast<std::uint16_t>(i % 16);
+        powers[i] = static_cast<std::uint16_t>((i < 16 ? power : -power) * (1 << 7));
+      }
+      ScaledCodes from{.codes = codes};
+      from.powers = powers.data();
+      const auto got = decoded(decoder, CodeKind::kE2M1, 16, from);
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        const float scale = std::ldexp(1.0F, i < 16 ? power : -power);
+        ASSERT_EQ(got[i], wanted(CodeKind::kE2M1, codes[i], 0, scale))
+            << decoder.name << ", code " << codes[i] << ", scale " << scale;
       }
     }
   }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/quantized/turned_band.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kCodesOfWord = 8;  ///< of four bits
+
+template <typename T>
+struct Vector;
+template <>
+struct Vector<std::uint8_t> {
+  using Type = std::uint8_t __attribute__((vector_size(16)));
+};
+template <>
+struct Vector<std::uint32_t> {
+  using Type = std::uint32_t __attribute__((vector_size(16)));
+};
+
+/// As many elements as a vector has, of as many rows.
+template <typename T>
+constexpr std::size_t kSide = 16 / sizeof(T);
+
+/// Each round puts elements of two rows by turns: in the end, rows are columns.
+template <typename T>
+void transpose_square(const std::byte* in, std::uint64_t in_stride, std::byte* out,
+                      std::uint64_t out_stride) noexcept {
+  using Row = typename Vector<T>::Type;
+  using Rows = std::array<Row, kSide<T>>;
+  // Without loops, or the rows are kept in memory.
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    Rows rows;
+    (std::memcpy(&rows[i], in + i * in_stride, sizeof(Row)), ...);
+    const auto lower = [](Row a, Row b) {
+      return __builtin_shufflevector(a, b, (i / 2 + i % 2 * kSide<T>)...);
+    };
+    const auto upper = [](Row a, Row b) {
+      return __builtin_shufflevector(a, b, (kSide<T> / 2 + i / 2 + i % 2 * kSide<T>)...);
+    };
+    const auto by_turns = [&](const Rows& of) {
+      return Rows{(i % 2 == 0 ? lower(of[i / 2], of[i / 2 + kSide<T> / 2])
+                              : upper(of[i / 2], of[i / 2 + kSide<T> / 2]))...};
+    };
+    for (std::size_t round = 1; round < kSide<T>; round *= 2) rows = by_turns(rows);
+    (std::memcpy(out + i * out_stride, &rows[i], sizeof(Row)), ...);
+  }
+  (std::make_index_sequence<kSide<T>>());
+}
+
+struct Side {
+  std::uint64_t count;   ///< of elements
+  std::uint64_t stride;  ///< in bytes, from one to the next
+};
+
+/// Rows of elements as columns.
+template <typename T>
+void transpose(const std::byte* in, Side rows, std::uint64_t columns, std::uint64_t stride,
+               std::byte* out) noexcept {
+  const std::uint64_t whole_rows = rows.count - rows.count % kSide<T>;
+  const std::uint64_t whole_columns = columns - columns % kSide<T>;
+  for (std::uint64_t column = 0; column < whole_columns; column += kSide<T>) {
+    for (std::uint64_t row = 0; row < whole_rows; row += kSide<T>) {
+      transpose_square<T>(in + row * rows.stride + column * sizeof(T), rows.stride,
+                          out + column * stride + row * sizeof(T), stride);
+    }
+  }
+  for (std::uint64_t column = 0; column < columns; ++column) {
+    for (std::uint64_t row = column < whole_columns ? whole_rows : 0; row < rows.count; ++row) {
+      std::memcpy(out + column * stride + row * sizeof(T),
+                  in + row * rows.stride + column * sizeof(T), sizeof(T));
+    }
+  }
+}
+
+template <typename T>
+std::span<const T> turned(std::span<const T> values, const WeightBand::Scales& scales,
+                          std::vector<T>& memory) {
+  const std::span<T> out = room_in(memory, values.size());
+  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  transpose<std::uint32_t>(reinterpret_cast<const std::byte*>(values.data()),
+                           {scales.rows, scales.columns * sizeof(T)}, scales.columns,
+                           scales.rows * sizeof(T), reinterpret_cast<std::byte*>(out.data()));
+  return out;
+}
+
+}  // namespace
+
+TurnedBand::TurnedBand(const QuantizedWeight& weight, const WeightRectangle& wanted, bool foreseen,
+                       TurnedMemory& memory)
+    : weight_(weight),
+      wanted_(wanted),
+      memory_(memory),
+      decoder_(decoders().back()),
+      band_(weight, wanted, foreseen, memory.band),
+      run_(weight.has_one_scale() ? wanted.row_end
+                                  : static_cast<std::uint64_t>(weight.block.rows)) {
+  turn_codes();
+  const WeightBand::Scales& scales = band_.scales();
+  scales_ = turned<float>(scales.factors, scales, memory.scales);
+  offsets_ = scales.offsets;
+  if (is_integer(weight.kind)) offsets_ = turned(offsets_, scales, memory.offsets);
+  if (weight.kind == CodeKind::kE2M1 && run_ == 1) find_powers();
+}
+
+void TurnedBand::turn_codes() {
+  const StoredRows stored = codes_of(weight_, wanted_);
+  const WeightBand::Bytes& codes = band_.codes();
+  const Side rows{stored.rows, codes.stride};
+  if (weight_.packing == CodePacking::kWordsOfRows) {
+    column_bytes_ = stored.rows * sizeof(std::uint32_t);
+    const std::uint64_t columns = stored.in_row / sizeof(std::uint32_t);
+    const auto out = room_in(memory_.codes, columns * column_bytes_);
+    transpose<std::uint32_t>(codes.bytes.data(), rows, columns, column_bytes_, out.data());
+    codes_ = out;
+  } else {
+    column_bytes_ = stored.rows;
+    const auto out = room_in(memory_.codes, stored.in_row * column_bytes_);
+    transpose<std::uint8_t>(codes.bytes.data(), rows, stored.in_row, column_bytes_, out.data());
+    codes_ = out;
+  }
+}
+
+/// Scales as what they add to the exponents of all codes but 0.
+void TurnedBand::find_powers() {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  constexpr std::uint32_t kOne = std::bit_cast<std::uint32_t>(1.0F);
+  // Codes have the exponents -1 to 2.
+  constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0x1p-125F);
+  constexpr std::uint32_t kMost = std::bit_cast<std::uint32_t>(0x1p125F);
+  const auto powers = room_in(memory_.powers, scales_.size());
+  std::uint32_t others = 0;
+  for (std::size_t i = 0; i < scales_.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(scales_[i]);
+    powers[i] = static_cast<std::uint16_t>((bits - kOne) >> 16U);
+    others |= (bits & ~kExponent) | static_cast<std::uint32_t>(bits - kLeast > kMost - kLeast);
+  }
+  if (others == 0) powers_ = powers;
+}
+
+std::span<const std::uint16_t> TurnedBand::unpacked(std::uint64_t column, std::uint64_t row,
+                                                    std::uint64_t count) {
+  // In bytes, the fields of AWQ's words are the codes 0, 2, 4, 6, 1, 3, 5 and 7.
+  constexpr std::array<std::uint8_t, kCodesOfWord> kFields{0, 4, 1, 5, 2, 6, 3, 7};
+  const auto out = room_in(memory_.band.unpacked, count);
+  if (weight_.packing == CodePacking::kWordsOfRows) {
+    const std::uint64_t first_row = wanted_.row_begin - wanted_.row_begin % (32 / weight_.bits);
+    const auto words =
+        codes_.subspan((column - wanted_.column_begin) * column_bytes_, column_bytes_);
+    decoder_.unpack({CodePacking::kStream, weight_.bits, words, row - first_row}, out);
+    return out;
+  }
+  std::uint64_t field = column - wanted_.column_begin / kCodesOfWord * kCodesOfWord;
+  if (weight_.packing == CodePacking::kInterleaved) {
+    field = field - field % kCodesOfWord + kFields[field % kCodesOfWord];
+  }
+  const auto pairs = codes_.subspan(field / 2 * column_bytes_ + (row - wanted_.row_begin), count);
+  decoder_.unpack_halves(pairs, field % 2 == 1, out.data());
+  return out;
+}
+
+void TurnedBand::decode_column(std::uint64_t column, std::uint64_t row, std::uint64_t count,
+                               std::byte* out) {
+  const WeightBand::Scales& scales = band_.scales();
+  std::uint64_t scale = 0;
+  if (!weight_.has_one_scale()) {
+    const std::uint64_t of_columns =
+        column / static_cast<std::uint64_t>(weight_.block.columns) - scales.first_column;
+    scale = of_columns * scales.rows + row / run_ - scales.first_row;
+  }
+  ScaledCodes codes{.codes = unpacked(column, row, count)};
+  codes.first_run = static_cast<std::size_t>(run_ - row % run_);
+  codes.run = static_cast<std::size_t>(run_);
+  codes.scales = scales_.data() + scale;
+  codes.offsets = offsets_.data() + scale;
+  codes.bits = weight_.bits;
+  if (!powers_.empty()) codes.powers = powers_.data() + scale;
+  decoder_.decode(weight_.kind, codes, out);
+}
+
+}  // namespace reshardfs
