@@ -126,6 +126,19 @@ class Nvfp4(unittest.TestCase):
         result = run("inspect", GOLDEN / "ct_mxfp4/src", *WITH, "--dequantize")
         self.assertIn("contradict each other", one_line(result))
 
+    def test_a_message_names_the_option_that_was_given(self) -> None:
+        source = self.model(np.random.default_rng(4), 2)
+        stated = json.loads((source / "config.json").read_text())["text_config"]["quantization_config"]
+        groups = stated["config_groups"]["group_0"]["weights"]
+        for words in ({"quant_method": "bitsandbytes"}, {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"},
+                      {"quant_method": "gptq"}, {"config_groups": {"a": {"weights": groups | {"type": "other"}}}}):
+            (source / "config.json").write_text(json.dumps({"quantization_config": stated | words}))
+            for option in WITH[0], "--dequantize":
+                result = run("inspect", source, option, *(WITH[1:] if option == WITH[0] else ()))
+                self.assertEqual(result.code, 2, result.stdout)
+                named = " ".join(WITH) if option == WITH[0] else option
+                self.assertIn(f"leave {named} out: the tensors are then shown as they are", one_line(result))
+
 
 if __name__ == "__main__":
     run_unittests()

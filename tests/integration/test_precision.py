@@ -241,14 +241,14 @@ class Precision(unittest.TestCase):
 
     def test_statements_that_are_not_known(self) -> None:
         for name, words, answer in (
-                ("ct_w4a16_sym", {"quant_method": "bitsandbytes"}, "does not know the quant_method 'bitsandbytes'"),
+                ("ct_w4a16_sym", {"quant_method": "bitsandbytes"}, "states the quant_method 'bitsandbytes', which is not known"),
                 ("ct_w4a16_sym", {"transform_config": {"a": 1}}, "states a transform_config"),
                 ("ct_w4a16_sym", {"sparsity_config": {"format": "sparse-24-bitmask"}}, "states a sparsity_config"),
                 ("ct_w4a16_sym", {"ignore": ["model.layers.0.mlp.gate_proj"]}, "does not say how its module"),
                 ("ct_w4a16_sym", {"ignore": ["re:(?=x)y"]}, "cannot use the expression 're:(?=x)y'"),
-                ("mo_nvfp4", {"quant_algo": "W4A16_AWQ"}, "does not know modelopt's quant_algo 'W4A16_AWQ'"),
+                ("mo_nvfp4", {"quant_algo": "W4A16_AWQ"}, "states modelopt's quant_algo 'W4A16_AWQ', which is not known"),
                 ("mo_nvfp4", {"ignore": ["*gate_proj"]}, "does not say how its module is quantized"),
-                ("awq_gemm", {"version": "gemv"}, "does not know awq of 4 bits"),
+                ("awq_gemm", {"version": "gemv"}, "states awq of 4 bits in groups of 32, 'gemv', which is not known"),
                 ("awq_gemm", {"group_size": "32"}, "states no numbers for bits and group_size")):
             with self.subTest(answer):
                 self.refused(self.changed(name, {}, **words), answer)

@@ -20,7 +20,9 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kLeaveOut = "leave it out: the tensors are then shown as they are";
+std::string leave_out(std::string_view option) {
+  return "leave " + std::string(option) + " out: the tensors are then shown as they are";
+}
 
 bool has_slices(std::span<const RankFile> files) {
   return std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
@@ -57,9 +59,8 @@ void find_weights(ModelParts& parts, const QuantizationStatement& statement) {
                    [&](const Method& method) { return method.name == statement.method; });
   if (known != kMethods.end()) return known->find(parts, statement);
   throw Error(ErrorKind::kUnsupported,
-              "--dequantize does not know the quant_method '" + printable(statement.method) + "'")
-      .in_file(statement.file)
-      .hint(kLeaveOut);
+              "states the quant_method '" + printable(statement.method) + "', which is not known")
+      .in_file(statement.file);
 }
 
 template <std::size_t N>
@@ -80,7 +81,7 @@ void refuse_the_rest(ModelParts& parts) {
     if (part == "pre_quant_scale") {
       parts.refuse_form("the inputs of its module are scaled by it, which no weight shows", name);
     } else if (part.starts_with("svdquant_lora_") || part == "bitmask") {
-      parts.refuse_form("it changes a weight in a way that --dequantize does not know", name);
+      parts.refuse_form("it changes a weight in a way that is not known", name);
     }
     if (parts.is_used(*entry) || parts.is_refused(name)) continue;
     if (!weight_of_scale(name).empty()) {
@@ -120,7 +121,7 @@ void leave_out_activations(ModelParts& parts) {
   }
   Error error(ErrorKind::kUnsupported, std::string(option) + " cannot scale " + words);
   error.in_file(directory);
-  if (is_stated) throw error.hint(kLeaveOut);
+  if (is_stated) throw error.hint(leave_out(option));
   throw error.hint(config.empty() ? "bring the config.json that belongs to the model beside it"
                                   : printable(config.string()) + " must state it");
 }
@@ -169,12 +170,20 @@ void show_weights(std::vector<RankFile>& files, bool has_layouts,
                   const std::filesystem::path& config, const SourceTreePtr& tree,
                   WeightForm& form) {
   require_whole(files, has_layouts, form.option());
-  const QuantizationStatement statement = read_quantization(config, tree);
+  QuantizationStatement statement;
   // The new indexes take the places of those that `parts` refers to.
   const std::vector<RankFile> before = files;
   ModelParts parts(before);
   const std::string directory = files.front().path.parent_path().string();
-  find_weights(parts, statement);
+  try {
+    statement = read_quantization(config, tree);
+    find_weights(parts, statement);
+  } catch (Error& error) {
+    const bool is_stated =
+        error.kind() == ErrorKind::kBadInput || error.kind() == ErrorKind::kUnsupported;
+    if (is_stated && error.hint().empty()) error.hint(leave_out(form.option()));
+    throw;
+  }
   refuse_the_rest(parts);
   if (parts.refused().empty()) form.check(parts);
   if (!parts.refused().empty()) {

@@ -82,9 +82,8 @@ class ModelOpt {
       if (algorithm.name == name) return algorithm;
     }
     throw Error(ErrorKind::kUnsupported,
-                "--dequantize does not know modelopt's quant_algo '" + printable(name) + "'")
-        .in_file(statement_.file)
-        .hint("leave it out: the tensors are then shown as they are");
+                "states modelopt's quant_algo '" + printable(name) + "', which is not known")
+        .in_file(statement_.file);
   }
 
   const Algorithm* algorithm_of(std::string_view module) const {
@@ -186,8 +185,7 @@ class IntegerWords {
     group_ = number_in(stated, {"group_size", "q_group_size"});
     if (bits_ == 0 || group_ == 0) {
       throw Error(ErrorKind::kBadInput, "states no numbers for bits and group_size")
-          .in_file(statement.file)
-          .hint("leave --dequantize out: the tensors are then shown as they are");
+          .in_file(statement.file);
     }
     const std::string format = stated_text(stated, is_awq_ ? "version" : "checkpoint_format");
     const bool is_known = is_awq_ ? bits_ == 4 && (format == "gemm" || format == "GEMM")
@@ -195,11 +193,11 @@ class IntegerWords {
                                         (format.empty() || format == "gptq" || format == "gptq_v2");
     if (!is_known || group_ < -1) {
       throw Error(ErrorKind::kUnsupported,
-                  "--dequantize does not know " + statement.method + " of " +
-                      std::to_string(bits_) + " bits in groups of " + std::to_string(group_) +
-                      (format.empty() ? "" : ", '" + printable(format) + "'"))
-          .in_file(statement.file)
-          .hint("leave it out: the tensors are then shown as they are");
+                  "states " + statement.method + " of " + std::to_string(bits_) +
+                      " bits in groups of " + std::to_string(group_) +
+                      (format.empty() ? "" : ", '" + printable(format) + "'") +
+                      ", which is not known")
+          .in_file(statement.file);
     }
     adds_one_ = !is_awq_ && format != "gptq_v2";
   }

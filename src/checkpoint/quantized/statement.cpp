@@ -28,9 +28,7 @@ std::optional<JsonDocument> document_of(const std::filesystem::path& path,
 
 [[noreturn]] void refuse_statement(ErrorKind kind, const std::string& file,
                                    const std::string& message) {
-  throw Error(kind, message)
-      .in_file(file)
-      .hint("leave --dequantize out: the tensors are then shown as they are");
+  throw Error(kind, message).in_file(file);
 }
 
 /// A number of columns or bits: null and what is not there are 0.
