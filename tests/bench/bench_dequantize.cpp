@@ -115,7 +115,7 @@ void decode(benchmark::State& state, const Decoder& decoder, CodeKind kind, unsi
   std::vector<std::byte> out(2 * kSide);
   for (auto _ : state) {
     decoder.unpack({CodePacking::kStream, bits, packed, 0}, unpacked);
-    decoder.decode(kind, {unpacked, kRun, kRun, scales.data(), offsets.data()}, out.data());
+    decoder.decode(kind, {unpacked, kRun, kRun, scales.data(), offsets.data(), bits}, out.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(out.size()));

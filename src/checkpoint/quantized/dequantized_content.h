@@ -10,7 +10,7 @@
 namespace reshardfs {
 
 /// A quantized weight in BFloat16. Reads the codes and scales that the wanted rows and columns
-/// need. Memory: about 2 MiB for each read.
+/// need. Memory: about 2 MiB for each thread that reads, which it keeps.
 class DequantizedContent final : public ComputedElements {
  public:
   /// @param weight whose parts have the shapes and types that its layout demands.

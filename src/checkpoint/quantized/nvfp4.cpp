@@ -171,9 +171,7 @@ class NvWeights final : public WeightForm {
       if (!is_mxfp4(shown->weight)) {
         parts.refuse("it is not in MXFP4; other weights would lose bits", entry->name);
       } else if (shown->weight.is_transposed) {
-        parts.refuse(
-            "rows of two weights alternate in it, which no NVFP4 of gpt-oss was compared for",
-            entry->name);
+        parts.refuse("no program is known that loads gpt-oss in NVFP4", entry->name);
       } else if (shown->weight.shape.size() > 3) {
         parts.refuse("it has more than three dimensions", entry->name);
       } else {

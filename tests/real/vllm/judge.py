@@ -4,7 +4,9 @@ the model are played (stand_ins.py): a model whose ranks have parts of fused ten
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import torch
 import transformers
 import vllm.config
 import vllm.distributed
+import vllm.platforms
 import vllm.plugins
 from product import module, reshardfs
 from safetensors.torch import load_file, save_file
@@ -150,6 +153,64 @@ def experts(directory: Path) -> dict[str, int]:
     load(directory, model, {"source": str(source)})
     assert sorted(model.seen) == sorted(own), model.seen
     return {"vLLM loads the experts of a rank by the plugin": 1}
+
+
+def random_weight(rows: int, columns: int, bits: int, has_zeros: bool) -> dict[str, torch.Tensor]:
+    """As compressed-tensors packs it, in groups of 32."""
+    def words(*shape: int) -> torch.Tensor:
+        return torch.randint(-1 << 31, 1 << 31, shape, dtype=torch.int32)
+
+    parts = {"weight_packed": words(rows, columns * bits // 32), "weight_shape": torch.tensor([rows, columns]),
+             "weight_scale": torch.rand(rows, columns // 32, dtype=torch.bfloat16)}
+    if has_zeros:
+        parts["weight_zero_point"] = words(rows * bits // 32, columns // 32)
+    return parts
+
+
+def packed(directory: Path) -> dict[str, int]:
+    """What tp=N gives a rank is what the parameters of vLLM's scheme cut out of the whole model for it."""
+    os.environ["VLLM_BATCH_INVARIANT"] = "1"  # needs no kernel of a GPU
+    vllm.platforms.current_platform = SimpleNamespace(use_sync_weight_loader=lambda: False)
+    compared = 0
+    for bits, has_zeros in ((4, False), (4, True), (8, True)):
+        weights = {"num_bits": bits, "type": "int", "strategy": "group", "group_size": 32, "symmetric": not has_zeros}
+        whole = {"gate_proj": random_weight(64, 128, bits, has_zeros), "down_proj": random_weight(128, 64, bits, has_zeros)}
+        shutil.rmtree(directory / "hub", ignore_errors=True)
+        (directory / "hub").mkdir()
+        (directory / "hub/config.json").write_text(json.dumps({"quantization_config": {
+            "quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}}))
+        save_file({f"model.layers.0.mlp.{name}.{part}": tensor for name, parts in whole.items()
+                   for part, tensor in parts.items()}, directory / "hub/model.safetensors")
+        reshardfs("export", directory / "hub", directory / "ranks", "--force", "--dst-strategy", f"tp={RANKS}",
+                  "--format", "safetensors")
+        for rank in range(RANKS):
+            (file,) = (directory / f"ranks/rank_{rank}").glob("*.safetensors")
+            own = load_file(file)
+            for name, parts in whole.items():
+                layer = layer_of_vllm(parts["weight_shape"].tolist(), rank, by_rows=name == "gate_proj", bits=bits,
+                                      symmetric=not has_zeros)
+                assert sorted(layer) == sorted(parts), (sorted(layer), sorted(parts))
+                for part, tensor in parts.items():
+                    load_part = "load_column_parallel_weight" if name == "gate_proj" else "load_row_parallel_weight"
+                    getattr(layer[part], load_part)(loaded_weight=tensor)
+                    found = own[f"model.layers.0.mlp.{name}.{part}"]
+                    assert torch.equal(found, layer[part].data), (bits, has_zeros, rank, name, part)
+                    compared += 1
+    return {"parts of packed weights, as vLLM's parameters cut them": compared}
+
+
+def layer_of_vllm(shape: list[int], rank: int, by_rows: bool, bits: int, symmetric: bool) -> dict[str, Any]:
+    parameter = importlib.import_module("vllm.model_executor.parameter")
+    parameter.get_tensor_model_parallel_rank = lambda: rank
+    parameter.get_tensor_model_parallel_world_size = lambda: RANKS
+    schemes = "vllm.model_executor.layers.quantization.compressed_tensors.schemes"
+    scheme = importlib.import_module(f"{schemes}.compressed_tensors_wNa16").CompressedTensorsWNA16(
+        "group", bits, 32, symmetric)
+    rows, columns = shape
+    layer = nn.Module()
+    scheme.create_weights(layer, rows, columns, [rows // (RANKS if by_rows else 1)], columns // (1 if by_rows else RANKS),
+                          torch.bfloat16, lambda *_: None)
+    return dict(layer.named_parameters())
 
 
 def refused(directory: Path) -> None:

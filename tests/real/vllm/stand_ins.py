@@ -17,7 +17,10 @@ import absent
 REAL = ("vllm.config.load", "vllm.config.utils", "vllm.envs", "vllm.logger", "vllm.logging_utils",
         "vllm.model_executor.model_loader", "vllm.model_executor.model_loader.base_loader",
         "vllm.model_executor.model_loader.default_loader",
-        "vllm.model_executor.model_loader.ep_weight_filter", "vllm.plugins")
+        "vllm.model_executor.model_loader.ep_weight_filter", "vllm.model_executor.parameter", "vllm.plugins",
+        "vllm.scalar_type",
+        "vllm.model_executor.layers.quantization.compressed_tensors.schemes.compressed_tensors_wNa16",
+        "vllm.model_executor.layers.quantization.utils.marlin_utils")
 FOLDER = Path(importlib.util.find_spec("vllm").submodule_search_locations[0])
 
 
@@ -32,4 +35,4 @@ class Finder(absent.Finder):
         module.__path__ = [str(FOLDER.joinpath(*module.__name__.split(".")[1:]))]
 
 
-sys.meta_path.insert(0, Finder(("vllm",)))
+sys.meta_path.insert(0, Finder(("vllm", "compressed_tensors")))
