@@ -25,7 +25,8 @@ TABLE = Path(__file__).resolve().parents[3] / "config/maps/parts/transformers-tp
 
 # Where files have w1, w2 and w3 as in Mixtral.
 OTHER_MAPS = {name: "packed-experts-mixtral" for name in ("minimax", "minimax_m2", "mixtral")}
-# transformers 5.24.0 saves DeepSeek-V4 with a prefix that the released files do not have.
+# transformers 5.24.0 saves DeepSeek-V4 with a prefix that the released files do not have, and with another name for the
+# norm of keys.
 RELEASED = {"model.embed_tokens.weight": "embed.weight", "model.norm.weight": "norm.weight"}
 # What the plans of these types say of attention is less than what maps to frameworks that train them state.
 STATED_BY_MAPS = {"deepseek_v3", "gpt_oss", "kimi_k25"}
@@ -102,7 +103,7 @@ def as_released(model_type: str, tensors: Tensors) -> Tensors:
     for name in names:
         if model_type == "deepseek_v4":
             new = RELEASED.get(name, name.removeprefix("model.").replace("hc_head.hc_", "hc_head_"))
-            names[name] = new
+            names[name] = new.replace(".attn.norm.", ".attn.kv_norm.")
         elif model_type == "kimi_k25":
             names[name] = name.replace("language_model.model.blocks.", "language_model.model.layers.")
     return {names[name]: tensor for name, tensor in tensors.items()}
