@@ -275,9 +275,9 @@ class Opening {
       differing = compare_mapped_ranks(*opened_.table, maps_, options_.source.replicas);
     }
     if (target_input_.is_sizes() && !maps_.empty()) make_family();
-    ModelMaps::Result shown =
-        maps_.apply(std::move(opened_.table),
-                    {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
+    ModelMaps::Result shown = maps_.apply(
+        std::move(opened_.table),
+        {&target_input_, &name_map_, family_ ? &*family_ : nullptr, mapped.wants}, mapped);
     source_ = shown.table;
     if (!options_.partial) require_whole_source();
     name_missing(completeness_);

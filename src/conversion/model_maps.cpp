@@ -49,12 +49,17 @@ modelmap::PartsOf& source_parts(modelmap::MapOptions& options) {
 }
 
 /// As sizes cut what the map shows.
-modelmap::PartsOf parts_in_family(const FamilyTarget& family, const modelmap::Mapping& mapping) {
+modelmap::PartsOf parts_in_family(const ModelMaps::Destination& destination,
+                                  const modelmap::Mapping& mapping) {
   std::map<std::string, Shape> shapes;
   for (const modelmap::TargetTensor& target : mapping.targets) {
     shapes.emplace(target.name, target.shape());
   }
-  return parts_in(family.strategy_of_one_stage(family_tensors(mapping)), std::move(shapes));
+  std::vector<FamilyTensor> tensors = family_tensors(mapping);
+  for (FamilyTensor& tensor : tensors) {
+    tensor.is_shown = !destination.wants || destination.wants(tensor.name);
+  }
+  return parts_in(destination.family->strategy_of_one_stage(tensors), std::move(shapes));
 }
 
 /// As the destination's strategy cuts what the map shows; empty: there is none.
@@ -71,7 +76,7 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
   };
   const modelmap::Mapping mapping = check_mapping(map, tensors, options);
   if (destination.family != nullptr) {
-    return parts_in_family(*destination.family, mapping);
+    return parts_in_family(destination, mapping);
   }
   for (const modelmap::TargetTensor& target : mapping.targets) add(target.name, target.shape());
   // A strategy may have the weight of a state alone, though only the state is there.

@@ -62,6 +62,8 @@ class ModelMaps {
     const StrategyInput* strategy = nullptr;
     const NameMap* names = nullptr;
     const FamilyTarget* family = nullptr;  ///< if the strategy is given as sizes
+    /// Tensors that are asked for, by the names that the maps show; empty: all.
+    std::function<bool(const std::string& name)> wants{};
   };
 
   /// The options for applying a map to the tensors of `source`, which the map before it shows. They
