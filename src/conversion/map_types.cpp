@@ -47,8 +47,8 @@ std::string ModelMaps::check_type(std::size_t number) const {
            "whether its names and fusions are those";
   }
   const std::string insist =
-      "to use it nevertheless, state a type that it is for: --map-var model_type=" +
-      map.types.front();
+      "to use it nevertheless, state the type of its names: --map-var model_type=" +
+      (map.types.size() == 1 ? map.types.front() : "NAME, one of " + name_list(map.types, 3));
   throw Error(ErrorKind::kUsage, words)
       .hint(others.empty()
                 ? insist

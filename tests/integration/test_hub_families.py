@@ -150,8 +150,8 @@ class Types(FamilyTest):
         self.write(memory, config)
         text = self.refused("--map", "packed-experts-mixtral")
         self.assertIn("--map packed-experts-mixtral is not for model_type 'qwen3_moe'; for this one, give --map "
-                      "packed-experts; to use it nevertheless, state a type that it is for: --map-var "
-                      "model_type=minimax", text)
+                      "packed-experts; to use it nevertheless, state the type of its names: --map-var "
+                      "model_type=NAME, one of 'minimax', 'minimax_m2', 'mixtral'", text)
         shown = self.shown("--map", "packed-experts-mixtral", "--map-var", "model_type=mixtral")
         self.assertIn(f"model.{LAYER}block_sparse_moe.experts.0.w1.weight", shown)
 
