@@ -87,7 +87,7 @@ class MapVerification {
     for (std::uint64_t done = 0; done < one.size(); done += kMapBlockBytes) {
       const std::uint64_t bytes = std::min<std::uint64_t>(kMapBlockBytes, one.size() - done);
       try {
-        different += differing_bytes(one, other, {done, bytes});
+        different += differing_bytes(one, other, {done, bytes}, copy.pair.has_fill);
       } catch (const Error& error) {
         Problem problem = problem_from(error);
         problem.parameter = copy.pair.name;

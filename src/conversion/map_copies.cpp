@@ -26,8 +26,15 @@ bool repeats(const NormalForm& form) {
 }
 
 bool may_repeat(const modelmap::ModelMap& map) {
-  return std::any_of(map.rules.begin(), map.rules.end(),
-                     [](const modelmap::MapRule& rule) { return rule.body->has_repeat; });
+  return std::any_of(map.rules.begin(), map.rules.end(), [](const modelmap::MapRule& rule) {
+    return rule.body->has_repeat || rule.body->has_fill;
+  });
+}
+
+/// Whether it has nothing of a source.
+bool is_literal(const NormalForm& form) {
+  return std::all_of(form.boxes.begin(), form.boxes.end(),
+                     [](const FormTerm& box) { return box.is_literal(); });
 }
 
 class CopyFinder {
@@ -48,14 +55,22 @@ class CopyFinder {
     }
   }
 
-  /// The other direction makes repeated elements of the one that was read: they are to be what the
-  /// source has.
+  /// The other direction makes repeated elements of the one that was read, and those that it fills
+  /// in of none: they are to be what the source has.
   void add_repeats(const std::shared_ptr<const SourceTable>& shown, const modelmap::ModelMap& map,
                    modelmap::MapOptions options) {
     options.direction = Direction::kForward;
     options.checks_family = false;
     Mapping back = check_mapping(map, full_tensors(*shown, state_prefixes_), options);
-    std::erase_if(back.targets, [](const auto& target) { return !repeats(*target.form); });
+    std::erase_if(back.targets,
+                  [](const auto& target) { return !repeats(*target.form) && !target.is_filled; });
+    for (modelmap::TargetTensor& target : back.targets) {
+      const SourceParameter* original = source_.find(target.name);
+      // No tensor gives it a type.
+      if (original != nullptr && is_literal(*target.form)) {
+        target.source_dtype = target.dtype = original->dtype;
+      }
+    }
     if (back.targets.empty()) return;
     try {
       add_again(shown, back);
@@ -76,8 +91,10 @@ class CopyFinder {
       const SourceParameter* original = source_.find(target.name);
       if (original == nullptr) continue;
       MapCopy copy;
-      copy.what = "has elements that differ from those that they should repeat (line " +
-                  std::to_string(target.place.line) + " of " + printable(*target.place.file) + ")";
+      copy.pair.has_fill = target.is_filled;
+      copy.what = "has elements that differ from those that they should repeat (line ";
+      if (!repeats(*target.form)) copy.what = "has other elements than the map fills in (line ";
+      copy.what += std::to_string(target.place.line) + " of " + printable(*target.place.file) + ")";
       add(*original, *again->find(target.name), std::move(copy));
     }
     found_.kept.push_back(again);
@@ -100,7 +117,7 @@ class CopyFinder {
                           other.grid->complete() && parameter.dtype == other.dtype &&
                           parameter.grid->full_shape() == other.grid->full_shape();
     if (!has_both) return found_.uncompared.push_back(parameter.name);
-    copy.pair = {parameter.name, parameter.grid, other.grid};
+    copy.pair = {parameter.name, parameter.grid, other.grid, copy.pair.has_fill};
     found_.copies.push_back(std::move(copy));
   }
 
@@ -130,6 +147,10 @@ std::vector<std::size_t> differing_copies(const std::vector<MapCopy>& copies) {
 [[noreturn]] void refuse(const MapCopy& copy, const std::string& file) {
   Error error(ErrorKind::kBadInput, copy.what);
   error.in_file(file).for_parameter(copy.pair.name);
+  if (copy.pair.has_fill) {
+    throw error.hint("the other side has no tensor for them; --drop '" + printable(copy.pair.name) +
+                     "' leaves it out");
+  }
   if (!copy.is_alias) {
     throw error.hint(
         "the copies have drifted, or variables of the map are not those of this checkpoint; "
@@ -184,7 +205,7 @@ std::vector<std::string> check_map_copies(const ModelMaps& maps, const ModelMaps
     });
     for (const std::size_t number : differing_copies(found.copies)) {
       const MapCopy& copy = found.copies[number];
-      if (copy.is_alias || replicas != Replicas::kFirst) {
+      if (copy.is_alias || copy.pair.has_fill || replicas != Replicas::kFirst) {
         refuse(copy, source->find(copy.pair.name)->holders.front().file->source->name());
       }
       warnings.push_back("'" + printable(copy.pair.name) + "' " + copy.what +

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What maps read only one of, so that all must be equal: copies in a source, which are aliases of
-/// tensors, such as a tied head, and elements that a map repeats, such as key heads; and what
-/// several ranks hold without a strategy, of which the first rank's tensors are taken for whole
-/// ones.
+/// What maps do not read although it has to have certain values: copies in a source, which are
+/// aliases of tensors, such as a tied head, elements that a map repeats, such as key heads, and
+/// those that it fills in, such as zeros; and what several ranks hold without a strategy, of which
+/// the first rank's tensors are taken for whole ones.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace reshardfs {
 
 struct MapCopy {
   TensorPair pair;
-  bool is_alias = false;  ///< false: repeated elements
+  bool is_alias = false;  ///< false: elements that are repeated or filled in
   std::string what;       ///< describes the difference, if there is one
   std::string variable;   ///< for an alias: see modelmap::SourceAlias
 };
@@ -39,8 +39,8 @@ std::set<std::uint32_t> used_sources(const modelmap::Mapping& mapping,
                                      const MappedSourceOptions& options);
 
 /// The copies that one map uses.
-/// @param source the map's input. @param shown the map's result; nullptr: leave out repeated
-///        elements.
+/// @param source the map's input. @param shown the map's result; nullptr: leave out elements that
+///        are repeated or filled in.
 /// @param options with which the map was applied.
 /// @throws what check_mapping() and mapped_source() throw.
 MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& options,

@@ -84,6 +84,8 @@ struct TargetTensor {
   MapPlace place{};              ///< the rule's or the alias'
   std::size_t state_prefix = 0;  ///< bytes of the name; 0 for weights
   bool is_alias = false;
+  /// Its literals are not padding: a source of the other direction is to have them.
+  bool is_filled = false;
   bool is_kept = false;  ///< by [rest]: it is its source, under the same name
 
   const Shape& shape() const noexcept { return form->shape; }

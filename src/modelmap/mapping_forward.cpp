@@ -119,6 +119,10 @@ void MappingWork::make_forward_target(const Application& application) {
     for (const std::uint32_t tensor : *sources) fates_[tensor] = Fate::kSkipped;
     throw;
   }
+  // The states of a weight are none of what has nothing of it.
+  const bool is_read =
+      std::find(form->is_read.begin(), form->is_read.end(), true) != form->is_read.end();
+  if (rule.body->has_fill && !is_read && !sets_[application.set].is_weights()) return;
   const DType dtype = tensors_[sources->front()].dtype;
   const auto other = std::find_if(sources->begin(), sources->end(), [&](std::uint32_t tensor) {
     return tensors_[tensor].dtype != dtype;
@@ -147,6 +151,7 @@ void MappingWork::make_forward_target(const Application& application) {
   target.tensor.sources = *std::move(sources);
   target.tensor.place = rule.place;
   target.tensor.state_prefix = target_prefix.size();
+  target.tensor.is_filled = rule.body->has_fill;
   target.rule = application.rule;
   target.values = application.values;
   made_.push_back({std::move(form), application.rule});

@@ -133,8 +133,12 @@ void MappingWork::join_pieces() {
 
 void MappingWork::join_pieces_of(const std::string& name, FromTensor& tensor) {
   const MapPlace& place = tensor.order.tensor.place;
-  const Piece& first = tensor.pieces[0];
+  // What a map fills in has a type of its own.
+  const auto is_read = [](const Piece& piece) { return piece.form->is_read[piece.number]; };
+  const auto read = std::find_if(tensor.pieces.begin(), tensor.pieces.end(), is_read);
+  const Piece& first = read == tensor.pieces.end() ? tensor.pieces[0] : *read;
   for (const Piece& piece : tensor.pieces) {
+    if (!is_read(piece)) continue;
     if (piece.dtype == first.dtype &&
         tensors_[piece.tensor].dtype == tensors_[first.tensor].dtype) {
       continue;
@@ -172,11 +176,6 @@ void MappingWork::join_pieces_of(const std::string& name, FromTensor& tensor) {
   target.tensor.form = coverage.form;
   target.first_source = first.tensor;
   for (const Piece& piece : tensor.pieces) target.tensor.sources.push_back(piece.tensor);
-  for (const Piece& piece : tensor.pieces) {
-    if (!piece.form->is_read[piece.number]) continue;
-    target.first_source = piece.tensor;
-    break;
-  }
   targets_.push_back(std::move(target));
 }
 

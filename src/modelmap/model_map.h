@@ -54,6 +54,7 @@ struct RuleBody {
   float added = 0;  ///< to each element of a weight; in the inverse, it is subtracted
   bool drops_rest = false;
   bool has_repeat = false;
+  bool has_fill = false;
   bool moves = false;  ///< has operations that move elements
 
   /// Of a rule in a block with `stack`: how many values the capture has.

@@ -20,7 +20,7 @@ struct Grammar {
   std::string_view form;
 };
 
-constexpr std::array<Grammar, 11> kGrammar = {{
+constexpr std::array<Grammar, 12> kGrammar = {{
     {"reshape", OperationKind::kReshape, "reshape [a, b, -1]"},
     {"permute", OperationKind::kPermute, "permute [1, 0, 2]"},
     {"slice", OperationKind::kSlice, "slice A START:STOP:STEP"},
@@ -30,6 +30,7 @@ constexpr std::array<Grammar, 11> kGrammar = {{
     {"stack", OperationKind::kStack, "stack A or stack A {c}"},
     {"repeat", OperationKind::kRepeat, "repeat A N"},
     {"pad", OperationKind::kPad, "pad A N or pad A N VALUE"},
+    {"fill", OperationKind::kFill, "fill A N or fill A N VALUE"},
     {"cast", OperationKind::kCast, "cast OLD->NEW"},
     {"add", OperationKind::kAdd, "add 1"},
 }};
@@ -126,6 +127,7 @@ class OperationParser {
         stack();
         break;
       case OperationKind::kPad:
+      case OperationKind::kFill:
         pad();
         break;
       case OperationKind::kCast:
@@ -316,7 +318,7 @@ Operation parse_operation(const std::string& text) {
         ErrorKind::kBadInput,
         "unknown operation '" + printable(text) +
             "'; there are reshape, permute, slice, split, take, concat, stack, repeat, pad, "
-            "cast and add");
+            "fill, cast and add");
   }
   return OperationParser(text, *grammar, trimmed(all.substr(end))).parse();
 }

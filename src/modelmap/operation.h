@@ -26,6 +26,7 @@ enum class OperationKind : std::uint8_t {
   kStack,   ///< joins them, or the values of `capture`
   kRepeat,
   kPad,
+  kFill,  ///< pads with what the inverse requires to be there
   kCast,
   kAdd,
 };
@@ -40,7 +41,7 @@ struct Operation {
   /// Of slice; those that are left out have no value.
   std::optional<Expression> start{}, stop{}, step{};
   std::string capture{};  ///< of stack A {c}; else empty
-  /// Of pad: a number with a fraction, or an expression in `start`; 0 if neither is there.
+  /// Of pad and fill: a number with a fraction, or an expression in `start`; 0 if neither is there.
   std::optional<double> real_value{};
   /// Of add.
   float added = 0;

@@ -114,18 +114,23 @@ class BodyReader {
                      "'" + printable(operation.text) + "' is possible in 'ops' alone");
       }
     }
-    bool pads = false;
-    for (const Operation& operation : out_.ops) {
-      note(operation);
-      pads = pads || operation.kind == OperationKind::kPad;
+    for (const Operation& operation : out_.ops) note(operation);
+    if (out_.added != 0 && (out_.cast || pads_ || out_.has_fill)) {
+      fail_for_both("add", pads_ ? "pad" : out_.cast ? "cast" : "fill");
     }
-    if (out_.added == 0 || (!out_.cast && !pads)) return;
-    fail_at_line(table_.line_of_key("ops"),
-                 std::string("the rule has both 'add' and '") + (pads ? "pad" : "cast") + "'");
+    // What is there could not be compared with what is filled in.
+    if (out_.has_fill && (out_.cast || pads_)) fail_for_both("fill", pads_ ? "pad" : "cast");
+  }
+
+  [[noreturn]] void fail_for_both(const std::string& one, const std::string& other) const {
+    fail_at_line(table_.line_of_key(table_.find("ops") != nullptr ? "ops" : "each"),
+                 "the rule has both '" + one + "' and '" + other + "'");
   }
 
   void note(const Operation& operation) {
     if (operation.kind == OperationKind::kRepeat) out_.has_repeat = true;
+    if (operation.kind == OperationKind::kFill) out_.has_fill = true;
+    if (operation.kind == OperationKind::kPad) pads_ = true;
     if (operation.kind == OperationKind::kAdd) {
       if (out_.added != 0)
         fail_at_line(table_.line_of_key("ops"), "the rule has more than one add");
@@ -160,6 +165,7 @@ class BodyReader {
 
   const TomlTable& table_;
   std::size_t sources_;
+  bool pads_ = false;
   RuleBody out_{};
 };
 

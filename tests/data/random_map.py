@@ -245,9 +245,14 @@ class Rule:
         def shape_text(shape: Shape) -> str:
             return f"[{', '.join(length.text() for length in shape)}]"
 
+        # What is padded on the way there has its values on the way back, too. What nothing of a source is left of has
+        # no states, which is not tried here.
+        cuts = any(op[0] in ("slice", "split", "take") for ops in [*self.each, self.ops] for op in ops)
+        pad = "fill" if self.cast is None and not cuts and rng.random() < 0.5 else "pad"
+
         def texts(ops: list[Operation]) -> list[str]:
-            return [f"cast {names[op[1]]}->{names[op[2]]}" if op[0] == "cast" else written(op)
-                    for op in ops]
+            return [f"cast {names[op[1]]}->{names[op[2]]}" if op[0] == "cast" else
+                    written((pad, *op[1:]) if op[0] == "pad" else op) for op in ops]
         single = len(self.sources) == 1 and rng.random() < 0.8
         lines = ["[[map]]", f"to = {json.dumps(self.to)}",
                  f"from = {json.dumps(self.sources[0] if single else self.sources)}"]

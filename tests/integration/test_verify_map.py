@@ -18,6 +18,22 @@ shape = "[2, 3]"
 ops = ["repeat 0 2", "pad 0 5 7"]
 to_shape = "[5, 3]"
 """
+FILLED = """
+[[map]]
+to = "wide"
+from = "plain"
+shape = "[2, 3]"
+ops = ["fill 0 4 7"]
+to_shape = "[4, 3]"
+
+[[map]]
+to = "zeros"
+from = "plain"
+shape = "[2, 3]"
+ops = ["slice 0 0:0", "fill 0 2"]
+to_shape = "[2, 3]"
+optional = true
+"""
 TIED = """
 [[map]]
 to = "table"
@@ -63,6 +79,25 @@ class VerifyMap(unittest.TestCase):
         padded[4] = -1
         result = self.verify(REPEATED, {"fused": padded})
         self.assertEqual(result.code, 0, result.stdout)
+
+    def test_what_is_filled_in_is_there(self) -> None:
+        wide = np.concatenate([PLAIN, np.full((2, 3), 7, "<i4")])
+        zeros = np.zeros((2, 3), "<f4")  # of its own type
+        for tensors in ({"wide": wide}, {"wide": wide, "zeros": zeros}):
+            result = self.verify(FILLED, tensors)
+            self.assertEqual(result.code, 0, result.stdout)
+        wrong = zeros.copy()
+        wrong[1, 1] = 1
+        for tensors, name, line in (({"wide": wide, "zeros": wrong}, "zeros", 9), ({"wide": wide + (wide == 7)}, "wide", 2)):
+            result = self.verify(FILLED, tensors, "--json")
+            self.assertEqual(result.code, 1, result.stderr)
+            problem, = self.problems(result)
+            self.assertEqual((problem["kind"], problem["parameter"]), ("map", name))
+            self.assertIn(f"has other elements than the map fills in (line {line} of", str(problem["message"]))
+            shown = run("export", self.root / "set.safetensors", self.root / "out", "--map", self.root / "map.toml")
+            self.assertEqual(shown.code, 2, shown.stderr)
+            self.assertIn(f"parameter '{name}': has other elements than the map fills in", shown.stderr)
+            self.assertIn(f"--drop '{name}' leaves it out", shown.stderr)
 
     def test_an_alias_is_what_it_stands_for(self) -> None:
         embed = np.arange(12, dtype="<f4").reshape(4, 3)

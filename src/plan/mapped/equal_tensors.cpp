@@ -28,7 +28,7 @@ class PairCheck {
  public:
   explicit PairCheck(const std::vector<TensorPair>& pairs) {
     for (const TensorPair& pair : pairs) {
-      views_.push_back({ShownTensor(pair.grid), ShownTensor(pair.other)});
+      views_.push_back({ShownTensor(pair.grid), ShownTensor(pair.other), pair.has_fill});
     }
   }
 
@@ -51,6 +51,7 @@ class PairCheck {
   struct Views {
     ShownTensor one;
     ShownTensor other;
+    bool has_fill = false;
   };
 
   static std::uint64_t blocks_of(const Views& views) {
@@ -89,8 +90,8 @@ class PairCheck {
     const ByteRange range{sample.offset, std::min<std::uint64_t>(kReplicaSampleBytes,
                                                                  views.one.size() - sample.offset)};
     try {
-      return differing_bytes(views.one, views.other, range) == 0 ? Outcome::kEqual
-                                                                 : Outcome::kDifferent;
+      const auto bytes = differing_bytes(views.one, views.other, range, views.has_fill);
+      return bytes == 0 ? Outcome::kEqual : Outcome::kDifferent;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kInternal) throw;
       return Outcome::kUnreadable;
@@ -103,16 +104,16 @@ class PairCheck {
 }  // namespace
 
 std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
-                              const ByteRange& range) {
+                              const ByteRange& range, bool has_fill) {
   std::vector<std::byte> left(static_cast<std::size_t>(range.length()));
   std::vector<std::byte> right(left.size());
   ReadBatch batch;
   one.read(range.offset(), left, batch);
   other.read(range.offset(), right, batch);
   batch.check();
-  // What a map states is not what the source has to have.
+  // What a map pads with is not what the source has to have.
   other.for_each_run(range, [&](const StridedRun& run) {
-    if (run.literal == nullptr) return;
+    if (run.literal == nullptr || has_fill) return;
     const std::uint64_t at = run.destination_offset - range.offset();
     std::memcpy(right.data() + at, left.data() + at, static_cast<std::size_t>(run.length));
   });

@@ -18,12 +18,14 @@ struct TensorPair {
   std::string name{};  ///< of the first one, in the source
   CellGridPtr grid;
   CellGridPtr other;
+  bool has_fill = false;  ///< literals of `other` count: they are not padding
 };
 
 /// The number of bytes that differ in a range of both.
+/// @param has_fill as in TensorPair.
 /// @throws what the sources throw.
 std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
-                              const ByteRange& range);
+                              const ByteRange& range, bool has_fill);
 
 struct PairFindings {
   std::vector<std::size_t> differing;  ///< numbers of pairs, ascending

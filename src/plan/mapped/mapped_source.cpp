@@ -117,8 +117,18 @@ class MappedSourceMaker {
     const bool is_renamed =
         sources.size() == 1 && known.is_identity && sources.front()->full_shape() == target.shape();
     if (!is_renamed) require_apart(target);
-    const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
-    for (const CellGridPtr& source : sources) require_type(*source, stored, target);
+    // A source that is not read may have another type.
+    std::vector<bool> is_read(sources.size());
+    for (const FormTerm& box : target.form->boxes) {
+      if (!box.is_literal()) is_read[static_cast<std::size_t>(box.source)] = true;
+    }
+    const auto first = std::find(is_read.begin(), is_read.end(), true) - is_read.begin();
+    const DType stored = static_cast<std::size_t>(first) == sources.size()
+                             ? target.source_dtype
+                             : sources[static_cast<std::size_t>(first)]->dtype();
+    for (std::size_t source = 0; source < sources.size(); ++source) {
+      if (is_read[source]) require_type(*sources[source], stored, target);
+    }
     if (is_renamed) return sources.front();
     return mapped_grid(
         std::make_shared<const MappedTensor>(target.name, stored, known.walk, sources));

@@ -215,6 +215,37 @@ TEST(Mapping, MapsStatesLikeTheirWeights) {
       ElementsAre(HasSubstr("adam_v.z: no rule uses it")));
 }
 
+TEST(Mapping, FillsInWeightsThatNoTensorHas) {
+  const std::string map = "[states]\n'm.' = 'm.'\n" + rule("scale", "scale") +
+                          rule("bias", "scale",
+                               "shape = '[3]'\nops = ['slice 0 0:0', 'fill 0 4']\n"
+                               "to_shape = '[4]'\noptional = true");
+  EXPECT_THAT(mapped(map, kForward, {tensor("scale", {3}), tensor("m.scale", {3})}),
+              ElementsAre("scale [3]", "bias [4]", "m.scale [3]"));
+  const Mapping there = map_tensors(map_of(map), {tensor("scale", {3})}, options(kForward));
+  EXPECT_FALSE(there.targets[0].is_filled);
+  EXPECT_TRUE(there.targets[1].is_filled);
+  EXPECT_THAT(there.targets[1].form->boxes,
+              ElementsAre(::testing::Truly([](const FormTerm& box) { return box.is_literal(); })));
+  // It has a type of its own, and may be missing.
+  EXPECT_THAT(mapped(map, kInverse, {tensor("scale", {3}), tensor("bias", {4}, DType::kFloat16)}),
+              ElementsAre("scale [3]"));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("scale", {3})}), ElementsAre("scale [3]"));
+  EXPECT_THAT(problems(map, kInverse, {tensor("bias", {4})}),
+              ::testing::Contains(HasSubstr("scale: 3 elements would come from nowhere")));
+}
+
+TEST(Mapping, FillsInPartsOfTensorsAndOfTheirStates) {
+  const std::string map =
+      rule("qkv", "q", "shape = '[F]'\nops = ['fill 0 2*F']\nto_shape = '[2*F]'");
+  const Mapping there =
+      map_tensors(map_of(map), {tensor("q", {3}), tensor("exp_avg.q", {3})}, options(kForward));
+  ASSERT_EQ(there.targets.size(), 2U);
+  for (const TargetTensor& target : there.targets) EXPECT_TRUE(target.is_filled) << target.name;
+  EXPECT_THAT(mapped(map, kInverse, {tensor("qkv", {6}), tensor("exp_avg.qkv", {6})}),
+              ElementsAre("q [3]", "exp_avg.q [3]"));
+}
+
 TEST(Mapping, KnowsTheLongestPrefixOfAState) {
   const std::string map = "[states]\n'moments.' = 'm.'\n'moments.deep.' = 'd.'\n" + rule("c", "a");
   EXPECT_THAT(mapped(map, kForward,

@@ -65,6 +65,8 @@ TEST(Operation, PadsWithNumbersOfAllKinds) {
   EXPECT_EQ(literal("pad 0 2 a+b"), Literal::integer(5).bytes(DType::kFloat64));
   EXPECT_EQ(literal("pad 0 2 0.5"), Literal::real(0.5).bytes(DType::kFloat64));
   EXPECT_EQ(literal("pad 0 2 -1e-3"), Literal::real(-1e-3).bytes(DType::kFloat64));
+  EXPECT_EQ(literal("fill 0 2"), Literal::integer(0).bytes(DType::kFloat64));
+  EXPECT_EQ(literal("fill 0 2 0.5"), Literal::real(0.5).bytes(DType::kFloat64));
 }
 
 TEST(Operation, RefusesTextsThatAreNone) {
@@ -92,6 +94,8 @@ TEST(Operation, RefusesTextsThatAreNone) {
                            "repeat 0",
                            "pad 0",
                            "pad 0 1 2 3",
+                           "fill 0",
+                           "fill 0 1 2 3",
                            "cast fp32",
                            "cast fp32->int8",
                            "cast ->fp16",
@@ -125,7 +129,7 @@ TEST(Operation, SaysWhyItIsNotPossible) {
         "slice 0 0:5",    "slice 0 0:4:0",    "slice 0 0:4:-1",    "split 0 3 0",
         "split 0 2 2",    "split 0 0 0",      "split 0 2 -1",      "take 0 4",
         "take 0 -1",      "take 2 0",         "repeat 0 0",        "repeat 2 1",
-        "pad 0 3",        "pad 2 9"}) {
+        "pad 0 3",        "pad 2 9",          "fill 0 3",          "fill 2 9"}) {
     EXPECT_THAT(refusal(text), AllOf(HasSubstr("not possible"), HasSubstr("[4, 6]"))) << text;
   }
   EXPECT_THAT(refusal("take 0 nothing"), HasSubstr("unknown variable 'nothing'"));
