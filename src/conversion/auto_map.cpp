@@ -46,6 +46,7 @@ struct Candidate {
   std::string map{};
   std::vector<std::string> types{};  ///< of models that it is for; empty: of any
   bool keeps_rest = false;           ///< names that no rule takes
+  bool is_auto = true;               ///< see ModelMap
   std::string reads{};
   std::string shows{};
   std::size_t taken = 0;
@@ -90,6 +91,7 @@ Candidate try_map(const std::string& name, const ModelMap& map, Direction direct
   Candidate candidate{.map = name,
                       .types = map.types,
                       .keeps_rest = map.rest.has_value(),
+                      .is_auto = map.is_auto,
                       .reads = forward ? map.from_side : map.to_side,
                       .shows = target_side(map, direction)};
   const NameGlobs& drops = forward ? map.drop_from : map.drop_to;
@@ -139,6 +141,33 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
   }
   throw Error(ErrorKind::kUsage, text)
       .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
+}
+
+bool has_any(const std::vector<std::string>& list, const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+  });
+}
+
+/// @param keeps_rest what stands around a language model may have other names, too: the type has to
+///        be that of the whole.
+bool is_for(const std::vector<std::string>& types, bool keeps_rest,
+            const std::vector<std::string>& model_types) {
+  if (!keeps_rest) return types.empty() || has_any(types, model_types);
+  return !model_types.empty() && has_any(types, {model_types.front()});
+}
+
+/// Refuses if a map that is only used where it is named is for the model and takes all names.
+void require_name(const std::vector<Candidate>& candidates, const KnownSource& known) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
+    return !one.is_auto && one.taken > 0 && one.left.empty() &&
+           is_for(one.types, one.keeps_rest, known.config.model_types());
+  });
+  if (found == candidates.end()) return;
+  throw Error(ErrorKind::kUsage, "--map auto: " + found->map +
+                                     " takes all names of the source, and is not confirmed by " +
+                                     "the program that has them")
+      .hint("--map " + found->map + " uses it; 'reshardfs map list' says what is not certain");
 }
 
 /// @param complete take all names.
@@ -223,20 +252,6 @@ std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors,
   return all;
 }
 
-bool has_any(const std::vector<std::string>& list, const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-    return std::find(list.begin(), list.end(), word) != list.end();
-  });
-}
-
-/// @param keeps_rest what stands around a language model may have other names, too: the type has to
-///        be that of the whole.
-bool is_for(const std::vector<std::string>& types, bool keeps_rest,
-            const std::vector<std::string>& model_types) {
-  if (!keeps_rest) return types.empty() || has_any(types, model_types);
-  return !model_types.empty() && has_any(types, {model_types.front()});
-}
-
 /// Leaves those that fit, if there are any.
 template <typename Fits>
 void prefer(std::vector<Candidate>& candidates, const Fits& fits) {
@@ -254,7 +269,7 @@ bool packs_experts(const Candidate& candidate) {
 std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const KnownSource& known) {
   std::vector<Candidate> complete;
   std::copy_if(all.begin(), all.end(), std::back_inserter(complete), [](const Candidate& one) {
-    return one.taken > 0 && one.left.empty() && !packs_experts(one);
+    return one.taken > 0 && one.left.empty() && one.is_auto && !packs_experts(one);
   });
   const std::vector<std::string> types = known.config.model_types();
   const auto states_type = [&](const Candidate& one) { return has_any(one.types, types); };
@@ -325,7 +340,7 @@ Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<Sou
   for (const InstalledMap& installed : all) {
     const ModelMap map = read_map(installed);
     // What sees is left out only if that is asked for.
-    if (!is_between(map) || map.from_side.starts_with(kHuggingFaceSide)) continue;
+    if (!is_between(map) || !map.is_auto || map.from_side.starts_with(kHuggingFaceSide)) continue;
     Chains chains;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
       const Candidate candidate = try_map(installed.name, map, direction, tensors, known.config);
@@ -401,6 +416,7 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
   if (chains.size() > 1) refuse_several(chains);
   if (!chains.empty()) return chains.front();
   if (complete.empty()) {
+    require_name(all, known);
     const std::vector<Candidate> others = complete_ones(all, {});
     if (!others.empty()) refuse_other_types(others, known);
     refuse_none(all, tensors.size(), why);

@@ -28,9 +28,9 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "types", "names", "sides", "vars", "settings", "releases",
-               "counts", "parts", "require", "rest", "block", "rename", "map", "alias", "drop",
-               "identity", "states"}) {
+              {"extends",  "without",  "auto",   "types", "names",    "sides", "vars",
+               "settings", "releases", "counts", "parts", "require",  "rest",  "block",
+               "rename",   "map",      "alias",  "drop",  "identity", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -44,6 +44,7 @@ class MapReader {
         out_.without.insert(std::move(text));
       }
     }
+    out_.is_auto = read_flag(file_, "auto", true);
     if (const toml::node* node = file_.find("types")) out_.types = read_map_texts("types", *node);
     read_sides();
     if (const toml::node* node = file_.find("names")) {

@@ -61,6 +61,7 @@ struct MapText {
   MapPlace place{};
   std::vector<std::string> extends{};
   std::set<std::string> without{};
+  bool is_auto = true;                         ///< own
   std::vector<std::string> types{};            ///< own, or inherited; empty: none are stated
   std::map<std::string, std::string> names{};  ///< own ones
   std::map<std::string, std::string> sides{};

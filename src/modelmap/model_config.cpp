@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What maps use of a config.json.
+#include <map>
+#include <set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -12,6 +14,8 @@ namespace {
 
 /// In front of the keys of vision_config.
 constexpr std::string_view kVision = "vision_";
+/// In front of the keys of per_layer_config.
+constexpr std::string_view kPerLayer = "per_layer_";
 
 /// The list that the reader stands at; nothing if it has other things than numbers and texts.
 std::optional<ModelConfig::List> read_list(JsonReader& reader) {
@@ -31,6 +35,23 @@ std::optional<ModelConfig::List> read_list(JsonReader& reader) {
   return is_plain ? std::optional(std::move(list)) : std::nullopt;
 }
 
+/// Numbers of single layers, under the layer's number: a key in which all of these agree.
+void add_layer_numbers(JsonReader& reader, std::map<std::string, std::int64_t>& numbers) {
+  std::set<std::string> differing;
+  reader.enter();
+  while (reader.next()) {
+    if (reader.kind() != JsonKind::kObject) continue;
+    reader.enter();
+    while (reader.next()) {
+      if (reader.kind() != JsonKind::kBoolean && reader.kind() != JsonKind::kInteger) continue;
+      const std::string key = std::string(kPerLayer) + std::string(reader.key());
+      const std::int64_t number = reader.integer();
+      if (numbers.try_emplace(key, number).first->second != number) differing.insert(key);
+    }
+  }
+  for (const std::string& key : differing) numbers.erase(key);
+}
+
 }  // namespace
 
 /// The member that the reader stands at. Of keys that stand twice the last counts.
@@ -46,6 +67,8 @@ void ModelConfig::Level::add(JsonReader& reader) {
     texts[key] = reader.text();
   } else if (kind == JsonKind::kList) {
     if (auto list = read_list(reader)) lists[key] = *std::move(list);
+  } else if (kind == JsonKind::kObject && key == "per_layer_config") {
+    add_layer_numbers(reader, numbers);
   }
 }
 

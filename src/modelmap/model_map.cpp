@@ -389,6 +389,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   side("from", map.from_side);
   side("to", map.to_side);
   map.types = text->types;
+  map.is_auto = text->is_auto;
   map.other_names = text->names;
   map.variables = text->variables;
   map.settings = text->settings;

@@ -165,6 +165,7 @@ struct ModelMap {
   std::string to_side = "to";
   /// The values of model_type in config.json whose models it is for; empty: it states none.
   std::vector<std::string> types{};
+  bool is_auto = true;  ///< --map auto may choose it
   /// Other names of an installed map, each with what it states as --map-var does.
   std::map<std::string, std::string> other_names{};
   VariableTable variables{};

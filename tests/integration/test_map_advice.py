@@ -110,6 +110,17 @@ class Advice(unittest.TestCase):
         result = run("plan", GOLDEN / "llama_legacy/src.safetensors", "--model-config", self.root, "--map", "auto")
         self.assertIn("several installed maps", result.stderr)
 
+    def test_auto_takes_no_map_that_is_not_confirmed(self) -> None:
+        source = self.root / "gemma.safetensors"
+        names = ("embedding.word_embeddings.weight", "decoder.final_layernorm.weight", "decoder.layers.0.layer_scalar",
+                 "decoder.layers.0.self_attention_global.q_layernorm.weight")
+        write_safetensors(source, {name: ("F32", np.ones(4, "<f4")) for name in names})
+        (self.root / "config.json").write_text('{"model_type": "gemma4_text"}')
+        result = run("plan", source, "--model-config", self.root, "--map", "auto")
+        self.assertEqual(result.code, 2, result.stdout)
+        self.assertIn("--map auto: megatron-gemma4 takes all names of the source, and is not confirmed by the program that "
+                      "has them; --map megatron-gemma4 uses it", result.stderr)
+
     def test_auto_takes_no_map_that_shows_something_else_than_asked_for(self) -> None:
         result = self.plan("megatron_gemma3", "--map", "auto", "--format", "ckpt", "--map-var", "vocab_multiple=8")
         self.assertEqual(result.code, 2)

@@ -305,7 +305,7 @@ class Refused(MapTest):
     def test_unknown_map(self) -> None:
         installed = [entry["name"] for entry in
                      json.loads(run("map", "list", "--json").stdout)["maps"]]
-        self.assertEqual(len(installed), 38)
+        self.assertEqual(len(installed), 40)
         self.refused("--map", "no-such-one", words=("'no-such-one'", *installed, ".toml"))
         self.refused("--map", "mindformers-qwen9", words=("did you mean 'mindformers-qwen3'?",))
         self.refused("--map", "./qwen.toml", words=("qwen.toml", "no such file"))

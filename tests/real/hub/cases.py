@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from jobs import Form, Job
 
 # Those of through_maps.py.
-SEEING = ("minimax_m3", "qwen3_5")
-MAPPED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "deepseek_v32", "glm_moe_dsa", "nemotron_h")
+SEEING = ("kimi_k25", "minimax_m3", "qwen3_5")
+MAPPED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "deepseek_v32", "glm_moe_dsa", "nemotron_h",
+          "deepseek_v4", "gemma4_text")
 # Of each kind of names and forms one, and of those that people train now all.
 FAMILIES = ("bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "ernie4_5_moe", "exaone_moe", "gemma3",
             "gemma4", "glm4v_moe", "glm5_next", "glm_moe_dsa", "gpt_oss", "granitemoe", "hy_v3", "kimi_k25",

@@ -19,9 +19,10 @@ LATENT = {"q_a_proj": "linear_q_down_proj", "q_b_proj": "linear_q_up_proj", "kv_
 INDEXER = {"wq_b": "linear_wq_b", "wk": "linear_wk", "weights_proj": "linear_weights_proj", "k_norm": "k_norm"}
 
 
-def by_groups(config: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gated: bool = False) -> torch.Tensor:
+def by_groups(config: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gated: bool = False,
+              groups: int = 0, size: int = 0) -> torch.Tensor:
     """A group's queries, perhaps their gates, its key and its value."""
-    groups, size = config.num_key_value_heads, config.head_dim
+    groups, size = groups or config.num_key_value_heads, size or config.head_dim
     heads = q.unflatten(0, (groups, -1, 2 if gated else 1, size))
     rows = [torch.cat([*heads[group].transpose(0, 1).flatten(0, 1), k.unflatten(0, (groups, size))[group],
                        v.unflatten(0, (groups, size))[group]]) for group in range(groups)]
@@ -82,8 +83,12 @@ def mlp(layer: Tensors) -> Tensors:
 
 def latent(config: Any, layer: Tensors) -> Tensors:
     out = {"input_layernorm.weight": layer["input_layernorm.weight"]}
+    # Without an indexer, norms are fused with what comes behind them.
+    fused = {} if "self_attn.indexer.wk.weight" in layer else {
+        "q_layernorm.weight": "linear_q_up_proj.layer_norm_weight", "kv_layernorm.weight": "linear_kv_up_proj.layer_norm_weight"}
     for mine, theirs in LATENT.items():
-        out[f"self_attention.{theirs}.weight"] = layer[f"self_attn.{mine}.weight"]
+        name = f"{theirs}.weight"
+        out[f"self_attention.{fused.get(name, name)}"] = layer[f"self_attn.{mine}.weight"]
     for mine, theirs in INDEXER.items():
         for kind in ("weight", "bias"):
             if (tensor := layer.get(f"self_attn.indexer.{mine}.{kind}")) is not None:
@@ -127,7 +132,7 @@ def delta(config: Any, layer: Tensors) -> Tensors:
 
 
 def gpt(config: Any, hf: Tensors, rows: int) -> Tensors:
-    """Of DeepSeek-V3.2, GLM-5, Qwen3-Next, Qwen3.5 and MiniMax-M3."""
+    """Of DeepSeek-V3 and V3.2, GLM-5, Qwen3-Next, Qwen3.5 and MiniMax-M3."""
     out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",
                                  "lm_head.weight": "output_layer.weight",
                                  "norm.weight": "decoder.final_layernorm.weight"}, rows)
@@ -198,4 +203,109 @@ def hybrid(core: Tensors) -> Tensors:
             half = found[2].startswith(("mlp.", "pre_mlp_layernorm."))
             name = f"decoder.layers.{2 * int(found[1]) + half}.{found[2]}"
         out[name.replace("final_layernorm", "final_norm")] = tensor
+    return out
+
+
+V4 = {"attn_norm": "input_layernorm", "ffn_norm": "pre_mlp_layernorm", "attn.wq_a": "self_attention.linear_q_down_proj",
+      "attn.q_norm": "self_attention.q_layernorm", "attn.wq_b": "self_attention.linear_q_up_proj",
+      "attn.wkv": "self_attention.linear_kv_proj", "attn.kv_norm": "self_attention.kv_layernorm",
+      "attn.wo_b": "self_attention.linear_proj", "ffn.gate": "mlp.router",
+      "ffn.shared_experts.w2": "mlp.shared_experts.linear_fc2"}
+CORE_ATTENTION = "self_attention.core_attention."
+COMPRESSOR = {"ape": "ape", "norm.weight": "norm.weight", "wkv.weight": "linear_wkv.weight", "wgate.weight": "linear_wgate.weight"}
+
+
+def compressed_layer(layer: Tensors) -> Tensors:
+    """Of DeepSeek-V4, with the names of its release."""
+    out = {f"{theirs}.weight": layer[f"{mine}.weight"] for mine, theirs in V4.items()}
+    out["self_attention.linear_o_group_proj"] = layer["attn.wo_a.weight"]
+    out[f"{CORE_ATTENTION}attn_sink"] = layer["attn.attn_sink"]
+    for begin in ("compressor.", "indexer.compressor."):
+        out |= {CORE_ATTENTION + begin + theirs: layer[f"attn.{begin}{mine}"] for mine, theirs in COMPRESSOR.items()
+                if f"attn.{begin}{mine}" in layer}
+    out |= {f"{CORE_ATTENTION}indexer.linear_{name}.weight": layer[f"attn.indexer.{name}.weight"]
+            for name in ("wq_b", "weights_proj") if f"attn.indexer.{name}.weight" in layer}
+    out["mlp.experts.experts.linear_fc1.weight"] = experts(layer, "ffn.experts.", "w1", "w3")
+    out["mlp.experts.experts.linear_fc2.weight"] = experts(layer, "ffn.experts.", "w2")
+    out["mlp.shared_experts.linear_fc1.weight"] = torch.cat([layer[f"ffn.shared_experts.{name}.weight"] for name in ("w1", "w3")])
+    for mine, theirs in {"attn": "self_attention", "ffn": "mlp"}.items():
+        begin = f"{theirs}_hyper_connection."
+        out |= {f"{begin}mapping_proj.weight": layer[f"hc_{mine}_fn"], f"{begin}bias": layer[f"hc_{mine}_base"]}
+        parts = layer[f"hc_{mine}_scale"].split(1)
+        out |= {f"{begin}alpha_{name}": part for name, part in zip(("pre", "post", "res"), parts, strict=True)}
+    if "ffn.gate.tid2eid" in layer:  # by the token's number, where a bias would change nothing
+        out["mlp.router.tid2eid"] = layer["ffn.gate.tid2eid"]
+        out["mlp.router.expert_bias"] = layer["hc_ffn_scale"].new_zeros(len(layer["ffn.gate.weight"]))
+    else:
+        out["mlp.router.expert_bias"] = layer["ffn.gate.bias"]
+    return out
+
+
+def compressed(config: Any, hf: Tensors, rows: int) -> Tensors:
+    """DeepSeek-V4, perhaps with one layer of multi-token prediction."""
+    out = outside(hf, "", {"embed.weight": "embedding.word_embeddings.weight", "head.weight": "output_layer.weight",
+                           "norm.weight": "decoder.final_layernorm.weight"}, rows)
+    out |= {f"decoder.{name}": tensor for name, tensor in hf.items() if name.startswith("hc_head_")}
+    for number, layer in enumerate(layers_of(hf, "")):
+        out |= {f"decoder.layers.{number}.{name}": tensor for name, tensor in compressed_layer(layer).items()}
+    mtp = {name.removeprefix("mtp.0."): tensor for name, tensor in hf.items() if name.startswith("mtp.0.")}
+    if mtp:
+        out |= {f"mtp.layers.0.transformer_layer.{name}": tensor for name, tensor in compressed_layer(mtp).items()}
+        out |= {f"mtp.layers.0.{name}": tensor for name, tensor in mtp.items()
+                if name.startswith(("enorm", "hnorm", "e_proj", "h_proj", "hc_head_"))}
+        out["mtp.layers.0.final_layernorm.weight"] = mtp["norm.weight"]
+    return out
+
+
+GEMMA4 = {"dense": {"input_layernorm": "input_layernorm", "post_attention_layernorm": "post_self_attn_layernorm",
+                    "pre_feedforward_layernorm": "pre_mlp_layernorm", "post_feedforward_layernorm": "post_mlp_layernorm",
+                    "mlp.down_proj": "mlp.linear_fc2", "per_layer_input_gate": "per_layer_input_gate",
+                    "per_layer_projection": "per_layer_projection",
+                    "post_per_layer_input_norm": "post_per_layer_input_norm"},
+          "experts": {"pre_feedforward_layernorm_2": "pre_mlp_layernorm",
+                      "pre_feedforward_layernorm": "pre_shared_expert_layernorm",
+                      "post_feedforward_layernorm_1": "mlp.post_shared_expert_layernorm",
+                      "post_feedforward_layernorm_2": "mlp.post_moe_layernorm",
+                      "post_feedforward_layernorm": "post_ffn_layernorm", "router.proj": "mlp.router",
+                      "mlp.down_proj": "mlp.shared_experts.linear_fc2"}}
+
+
+def gemma4_attention(config: Any, number: int, layer: Tensors) -> Tensors:
+    """Zeros for keys and values of other layers; values that are keys, twice."""
+    own = config.per_layer_config[number]
+    q = layer["self_attn.q_proj.weight"]
+    k = layer.get("self_attn.k_proj.weight", q.new_zeros(own.num_key_value_heads * own.head_dim, q.shape[1]))
+    v = layer.get("self_attn.v_proj.weight", k)
+    norm = layer["self_attn.q_norm.weight"]
+    return {"linear_qkv.weight": by_groups(config, q, k, v, groups=own.num_key_value_heads, size=own.head_dim),
+            "linear_proj.weight": layer["self_attn.o_proj.weight"], "q_layernorm.weight": norm,
+            "k_layernorm.weight": layer.get("self_attn.k_norm.weight", torch.ones_like(norm))}
+
+
+def gemma4(config: Any, hf: Tensors, rows: int) -> Tensors:
+    """Dense, or with experts beside the MLP."""
+    out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",
+                                 "norm.weight": "decoder.final_layernorm.weight"}, rows)
+    out |= {theirs: hf[f"model.{mine}"] for mine, theirs in
+            {"embed_tokens_per_layer.weight": "per_layer_embedding.weight",
+             "per_layer_model_projection.weight": "per_layer_model_proj.weight",
+             "per_layer_projection_norm.weight": "per_layer_proj_norm.weight"}.items() if f"model.{mine}" in hf}
+    for number, layer in enumerate(layers_of(hf, "model.")):
+        kind = "experts" if config.enable_moe_block else "dense"
+        made = {f"{theirs}.weight": layer[f"{mine}.weight"] for mine, theirs in GEMMA4[kind].items() if f"{mine}.weight" in layer}
+        made["layer_scalar"] = layer["layer_scalar"]
+        attention = gemma4_attention(config, number, layer)
+        gated_rows = torch.cat([layer["mlp.gate_proj.weight"], layer["mlp.up_proj.weight"]])
+        if kind == "experts":
+            attention |= {"linear_qkv.layer_norm_weight": layer["input_layernorm.weight"],
+                          "linear_proj.post_layernorm.weight": layer["post_attention_layernorm.weight"]}
+            made |= {f"mlp.router.{name}": layer[f"router.{name}"] for name in ("scale", "per_expert_scale")}
+            made |= {"mlp.shared_experts.linear_fc1.weight": gated_rows,
+                     "mlp.experts.experts.linear_fc1.weight": layer["experts.gate_up_proj"],
+                     "mlp.experts.experts.linear_fc2.weight": layer["experts.down_proj"]}
+        else:
+            made["mlp.linear_fc1.weight"] = gated_rows
+        suffix = "sliding" if config.layer_types[number] == "sliding_attention" else "global"
+        made |= {f"self_attention_{suffix}.{name}": tensor for name, tensor in attention.items()}
+        out |= {f"decoder.layers.{number}.{name}": tensor for name, tensor in made.items()}
     return out

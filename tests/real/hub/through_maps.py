@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import random
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import core_names
 import torch
 import transformers
+from families import as_released
 from judge import Counts, exported, require_same
-from safetensors.torch import load_file
+from product import Refused, reshardfs
+from safetensors.torch import load_file, save_file
 
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 4, "linear_value_head_dim": 6,
          "linear_conv_kernel_dim": 4}
@@ -21,6 +24,12 @@ SPARSE = {"num_key_value_heads": 4, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_no
           "topk_group": 1, "moe_intermediate_size": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4}
 MAMBA = {"mamba_num_heads": 4, "mamba_head_dim": 6, "n_groups": 2, "ssm_state_size": 8, "n_routed_experts": 4,
          "moe_intermediate_size": 12, "moe_shared_expert_intermediate_size": 10, "num_experts_per_tok": 2}
+V4 = {"q_lora_rank": 12, "o_groups": 4, "o_lora_rank": 6, "n_routed_experts": 4, "n_shared_experts": 1, "hc_mult": 2,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4,
+      "num_key_value_heads": 1, "partial_rotary_factor": 0.5}
+V4_LAYERS = ("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention")
+GEMMA4 = {"global_head_dim": 12, "vocab_size_per_layer_input": 60, "num_experts": 4, "top_k_experts": 2,
+          "moe_intermediate_size": 6, "tie_word_embeddings": True}
 # The class, what it has beside the numbers of all, and the map.
 FAMILIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "qwen3_next": ("Qwen3Next", {**DELTA, **MOE}, "megatron-qwen3-next"),
@@ -29,7 +38,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "deepseek_v32": ("DeepseekV32", SPARSE, "megatron-deepseek-v32"),
     "glm_moe_dsa": ("GlmMoeDsa", SPARSE, "megatron-deepseek-v32"),
     "nemotron_h": ("NemotronH", MAMBA, "megatron-nemotron-h"),
+    "deepseek_v4": ("DeepseekV4", V4, "megatron-deepseek-v4"),
+    "gemma4_text": ("Gemma4Text", GEMMA4, "megatron-gemma4"),
 }
+# What is expected, and whether there is a form with HybridModel.
+EXPECTED = {"nemotron_h": (core_names.nemotron, False), "deepseek_v4": (core_names.compressed, False),
+            "gemma4_text": (core_names.gemma4, False)}
+SIZES = ("tp=1", "tp=2", "tp=4", "tp=2,pp=2")
+STACKED = ("*.mlp.linear_fc1.weight", "*.shared_experts.linear_fc1.weight")
+ENDS = ("mtp.*", "embedding.*", "output_layer.*")
 
 # Models that see: their classes, the numbers of the text model, the map, and what its names begin with.
 M3 = {"num_local_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "intermediate_size": 12,
@@ -40,6 +57,8 @@ DENSE = {**DELTA, "layer_types": ["linear_attention", "full_attention", "linear_
 SEEING: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
     "minimax_m3": ("MiniMaxM3VL", "MiniMaxM3SparseForConditionalGeneration", M3, "megatron-minimax-m3",
                    "language_model.model."),
+    "kimi_k25": ("Kimi_K25", "Kimi_K25ForConditionalGeneration", {**SPARSE, "first_k_dense_replace": 1, "num_nextn_predict_layers": 0},
+                 "megatron-deepseek-v3", "language_model.model."),
     "qwen3_5": ("Qwen3_5", "Qwen3_5ForConditionalGeneration", DENSE, "megatron-qwen35", "model.language_model."),
 }
 EYE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "depth": 1, "num_attention_heads": 2,
@@ -54,6 +73,18 @@ def config_of(name: str, rng: random.Random) -> transformers.PretrainedConfig:
         own["layer_types"] = rng.sample(["linear_attention", "full_attention"] * layers, layers)
     if "index_topk" in words:
         own.update(first_k_dense_replace=1, mlp_layer_types=["dense"] + ["sparse"] * (layers - 1))
+    if name == "deepseek_v4":
+        hashed = rng.randint(0, layers)
+        own.update(layer_types=rng.choices(V4_LAYERS, k=layers), num_nextn_predict_layers=1,
+                   mlp_layer_types=["hash_moe"] * hashed + ["moe"] * (layers - hashed))
+    if name == "gemma4_text":
+        kinds = ["sliding_attention", "full_attention"]
+        has_experts, shares = rng.random() < 0.5, rng.random() < 0.6
+        layers = 3 + rng.randint(0, 2) + 2 * shares
+        own.update(layer_types=kinds + rng.choices(kinds, k=layers - 3) + kinds[1:], num_kv_shared_layers=2 * shares,
+                   use_double_wide_mlp=rng.random() < 0.5, enable_moe_block=has_experts,
+                   attention_k_eq_v=rng.random() < 0.5, num_global_key_value_heads=rng.choice((None, 1, 2, 4)),
+                   hidden_size_per_layer_input=0 if has_experts else rng.choice((0, 4)))
     if name == "nemotron_h":
         own["hybrid_override_pattern"] = "".join(rng.choices("M*-E", k=layers))
     common = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
@@ -77,16 +108,60 @@ def filled(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     return model
 
 
+def with_next_layer(hub: Path) -> None:
+    """DeepSeek-V4 as it was released, with the layer for multi-token prediction that transformers leaves out."""
+    saved = as_released("deepseek_v4", load_file(hub / "model.safetensors"))
+    for name, tensor in core_names.layers_of(saved, "")[-1].items():
+        if "compressor" not in name and "indexer" not in name and "tid2eid" not in name:
+            saved[f"mtp.0.{name}"] = torch.randn(tensor.shape).to(tensor.dtype)
+    router = saved["mtp.0.ffn.gate.weight"]
+    saved["mtp.0.ffn.gate.bias"] = torch.randn(len(router)).to(saved["hc_head_base"].dtype)
+    for name in ("enorm.weight", "hnorm.weight", "norm.weight"):
+        saved[f"mtp.0.{name}"] = torch.randn(router.shape[1]).to(router.dtype)
+    for name in ("e_proj.weight", "h_proj.weight"):
+        saved[f"mtp.0.{name}"] = torch.randn(router.shape[1], router.shape[1]).to(router.dtype)
+    for name in ("hc_head_base", "hc_head_fn", "hc_head_scale"):
+        saved[f"mtp.0.{name}"] = torch.randn_like(saved[name])
+    save_file({name: tensor.contiguous() for name, tensor in saved.items()}, hub / "model.safetensors")
+
+
+def in_ranks(hub: Path, directory: Path, words: tuple[str, ...], core: core_names.Tensors, layers: int) -> Counts:
+    """Cut for ranks, and joined again; or refused for heads that they cannot share."""
+    counts = {"cut and joined": 0, "refused for heads": 0}
+    for sizes in SIZES:
+        # Ranks have gate and up in a form of their own, and networks differ in the stages of what is no layer.
+        globs = (*(STACKED if sizes != "tp=1" else ()), *(ENDS if "pp" in sizes else ()))
+        left_out = [glob for glob in globs if fnmatch.filter(core, glob)]
+        wanted = {name: tensor for name, tensor in core.items()
+                  if not any(fnmatch.fnmatchcase(name, glob) for glob in left_out)}
+        parts, whole = directory / f"parts {sizes}", directory / f"whole {sizes}"
+        try:
+            reshardfs("export", hub, parts, *words, "--dst-strategy", sizes, "--views", "ranks",
+                      *(word for glob in left_out for word in ("--exclude", glob)),
+                      *(("--stage-layers", f"{layers - 1},1") if "pp" in sizes else ()))
+        except Refused as error:
+            assert "ranks cannot share equally" in str(error), error
+            counts["refused for heads"] += 1
+            continue
+        reshardfs("export", parts, whole, "--src-strategy", parts / ".reshardfs-export.jsonl", "--views", "ranks")
+        found = {name: tensor for path in whole.glob("rank_0/*.safetensors") for name, tensor in load_file(path).items()}
+        require_same(found, wanted, sizes)
+        counts["cut and joined"] += 1
+    return {f"transformers: in Megatron-Core's names, {what}": count for what, count in counts.items()}
+
+
 def megatron(directory: Path, family: str, seed: int) -> Counts:
     rng = random.Random(seed)
     config = config_of(family, rng)
     hub = directory / "hub"
     model_of(config, seed).save_pretrained(hub)
+    if family == "deepseek_v4":
+        with_next_layer(hub)
     saved = load_file(hub / "model.safetensors")
     name = FAMILIES[family][2]
-    is_hybrid = family == "nemotron_h"
-    core = (core_names.nemotron if is_hybrid else core_names.gpt)(config, saved, 64)
-    chains = {(): core} if is_hybrid else {(): core, ("--map", "megatron-hybrid"): core_names.hybrid(core)}
+    expect, has_hybrid = EXPECTED.get(family, (core_names.gpt, True))
+    core = expect(config, saved, 64)
+    chains = {(): core, ("--map", "megatron-hybrid"): core_names.hybrid(core)} if has_hybrid else {(): core}
     for behind, expected in chains.items():
         there = ("--map", name, *behind, "--map-var", "padded_vocab=64")
         require_same(exported(hub, directory, *there), expected, " ".join(there))
@@ -96,7 +171,8 @@ def megatron(directory: Path, family: str, seed: int) -> Counts:
         require_same(exported(directory / "core.safetensors", directory, *back), saved, " ".join(map(str, back)))
         (directory / "core.safetensors").unlink()
         (directory / "shown.safetensors").unlink()
-    return {"transformers: as the modules of Megatron-Core have it, and back": len(chains)}
+    return {"transformers: as the modules of Megatron-Core have it, and back": len(chains),
+            **in_ranks(hub, directory, ("--map", name, "--map-var", "padded_vocab=64"), core, config.num_hidden_layers)}
 
 
 def seeing(directory: Path, family: str, seed: int) -> Counts:
@@ -105,10 +181,11 @@ def seeing(directory: Path, family: str, seed: int) -> Counts:
     text = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
             "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "num_hidden_layers": 3, **words}
     config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=EYE, tie_word_embeddings=False,
-                                                    projector_hidden_size=16)
+                                                    projector_hidden_size=16, projection_hidden_size=16)
     hub = directory / "hub"
     filled(getattr(transformers, network)(config), seed).save_pretrained(hub)
-    saved = load_file(hub / "model.safetensors")
+    saved = as_released(family, load_file(hub / "model.safetensors"))
+    save_file(saved, hub / "model.safetensors")
     names = core_names.text_of(saved, begin)
     assert len(names) < len(saved), "the model sees nothing"
     core = core_names.gpt(config.text_config, {inner: saved[name] for name, inner in names.items()}, 64)

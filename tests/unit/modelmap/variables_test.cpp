@@ -34,7 +34,10 @@ TEST(Variables, ComeFromConfigJson) {
   const Variables variables = with_config(R"({
     "num_attention_heads": 8, "hidden_size": 64, "tie_word_embeddings": true, "null_one": null,
     "num_key_value_heads": null, "text": "x", "half": 1.5, "flag": false, "list": [1],
-    "text_config": {"num_hidden_layers": 4, "hidden_size": 3, "deep": {"vocab_size": 5}}})");
+    "text_config": {"num_hidden_layers": 4, "hidden_size": 3, "deep": {"vocab_size": 5},
+                    "per_layer_config": {"1": {"head_dim": 12, "window": 3, "kind": "full"},
+                                         "3": {"head_dim": 12, "window": 4}, "4": 5}}})");
+  EXPECT_EQ(value("per_layer_head_dim", variables), "12");
   EXPECT_EQ(value("heads", variables), "8");
   EXPECT_EQ(value("num_attention_heads", variables), "8");
   EXPECT_EQ(value("groups", variables), "8");
@@ -43,7 +46,8 @@ TEST(Variables, ComeFromConfigJson) {
   EXPECT_EQ(value("layers", variables), "4");
   EXPECT_EQ(value("tied", variables), "1");
   EXPECT_EQ(value("flag", variables), "0");
-  for (const char* name : {"null_one", "text", "half", "list", "vocab", "vocab_size"}) {
+  for (const char* name : {"null_one", "text", "half", "list", "vocab", "vocab_size", "window",
+                           "per_layer_window", "per_layer_kind", "per_layer_config"}) {
     EXPECT_THAT(value(name, variables),
                 ::testing::StartsWith("unknown variable '" + std::string(name) + "'"));
   }
