@@ -116,9 +116,20 @@ class CopyFinder {
     const bool has_both = parameter.grid && other.grid && parameter.grid->complete() &&
                           other.grid->complete() && parameter.dtype == other.dtype &&
                           parameter.grid->full_shape() == other.grid->full_shape();
+    if (!has_both && copy.pair.has_fill) refuse_incomplete(parameter);
     if (!has_both) return found_.uncompared.push_back(parameter.name);
     copy.pair = {parameter.name, parameter.grid, other.grid, copy.pair.has_fill};
     found_.copies.push_back(std::move(copy));
+  }
+
+  /// What nobody has seen is not left out.
+  [[noreturn]] static void refuse_incomplete(const SourceParameter& parameter) {
+    Error error(
+        ErrorKind::kBadInput,
+        "it is not complete, or nothing lays it out, so that it cannot be compared with what "
+        "the map fills in");
+    throw error.for_parameter(parameter.name)
+        .hint("--drop '" + printable(parameter.name) + "' leaves it out");
   }
 
   const SourceTable& source_;
