@@ -117,6 +117,11 @@ FamilyTarget::FamilyTarget(DerivedSizes sizes, StageLayers stage_layers, const M
   is_mapped_ = std::any_of(maps_.begin(), maps_.end(), [&](const modelmap::ModelMap& map) {
     return !map.rest && !map.types.empty() && serves(map, types);
   });
+  if (plan_ && plan_->heads()) {
+    modelmap::Variables variables;
+    variables.config = config;
+    heads_ = known_number(*plan_->heads(), variables);
+  }
   layers_ = config.find("num_hidden_layers");
   if (const auto tied = config.find("tie_word_embeddings")) is_tied_ = *tied != 0;
 }
@@ -286,6 +291,15 @@ Known<FamilyCut> FamilyTarget::cut_of_weight(const std::string& name, const Shap
   }
   FamilyCut cut;
   cut.dimension = planned.dimension;
+  if (planned.is_by_heads) {
+    if (!heads_) {
+      return Cut::unknown("config.json does not tell '" + plan->heads()->text() +
+                          "', the number of its heads of keys and values");
+    }
+    cut.unit = "groups";
+    cut.units = heads_;
+    return Cut::stated(std::move(cut), plan->origin());
+  }
   if (!planned.is_named && plan->place_of(bare)) {
     if (stated && (*stated).by_experts) return stated;
     if (!stated && cuts_.is_arranged(name)) return stated;

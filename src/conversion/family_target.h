@@ -113,6 +113,7 @@ class FamilyTarget {
   bool is_mapped_ = false;          ///< maps to other frameworks are for the model's type
   std::optional<bool> is_tied_;     ///< the head to the embedding, as config.json says
   std::optional<std::int64_t> layers_;
+  std::optional<std::int64_t> heads_;  ///< those between which the plan cuts alone
   FamilyCuts cuts_;
   FamilyStages stages_;
 };

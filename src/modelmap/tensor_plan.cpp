@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/toml/toml_table.h"
+#include "modelmap/map_toml.h"
 
 namespace reshardfs {
 namespace {
@@ -97,6 +98,7 @@ TensorPlan::Cut TensorPlan::cut_of(std::string_view name, const Shape& shape) co
     if (found == nullptr) return false;
     cut.is_known = true;
     if (found->part) part = found->part;
+    cut.is_by_heads = found->part && heads_;
     return true;
   });
   cut.is_named = part.has_value();
@@ -143,11 +145,15 @@ class TensorPlanReader {
     shared->beside = texts_at("beside", top.at("beside"));
     for_each_table(top, "plan", [&](const toml::table& table) { read_plan(table); });
     if (plans_.empty()) return std::nullopt;
+    for (const auto& [rank, plan] : plans_) {
+      shared->text.insert(shared->text.end(), plan.prefixes.begin(), plan.prefixes.end());
+    }
     TensorPlan all;
     all.shared_ = std::move(shared);
     for (auto& [rank, plan] : plans_) {
       for (const auto& [text, part] : plan.named) all.add(text, part);
       all.origin_ += (all.origin_.empty() ? "" : "; ") + plan.origin;
+      if (!all.heads_) all.heads_ = plan.heads;
     }
     for (const std::string& text : texts_at("inside", top.at("inside"))) {
       all.add("{stack:layers|blocks|h}.{layer}." + text, std::nullopt);
@@ -157,7 +163,9 @@ class TensorPlanReader {
 
  private:
   void read_plan(const toml::table& source) {
-    const TomlTable table(source, "[[plan]]", {"types", "rows", "columns", "packed", "whole"});
+    const TomlTable table(
+        source, "[[plan]]",
+        {"types", "source", "text", "heads", "rows", "columns", "packed", "whole"});
     const std::vector<std::string> types = texts_at("types", table.at("types"));
     const auto found = std::find_if(types_.begin(), types_.end(), [&](const std::string& type) {
       return std::find(types.begin(), types.end(), type) != types.end();
@@ -166,6 +174,14 @@ class TensorPlanReader {
     Plan& plan = plans_[found - types_.begin()];
     plan.origin =
         std::filesystem::path(file_).filename().string() + ", line " + std::to_string(table.line());
+    if (const toml::node* node = table.find("source")) {
+      plan.origin += ": " + text_at("source", *node, "a text");
+    }
+    if (const toml::node* node = table.find("text")) plan.prefixes = texts_at("text", *node);
+    if (const toml::node* node = table.find("heads")) {
+      const std::string heads = text_at("heads", *node, "an expression");
+      plan.heads = modelmap::parse_at(*node, [&] { return modelmap::Expression::parse(heads); });
+    }
     add(table, "rows", TensorPlan::Part::kRows, plan);
     add(table, "columns", TensorPlan::Part::kColumns, plan);
     add(table, "packed", TensorPlan::Part::kPacked, plan);
@@ -174,6 +190,8 @@ class TensorPlanReader {
 
   struct Plan {
     std::vector<std::pair<std::string, TensorPlan::Part>> named{};
+    std::vector<std::string> prefixes{};
+    std::optional<modelmap::Expression> heads{};
     std::string origin{};
   };
 

@@ -14,6 +14,7 @@
 
 #include "reshardfs/shape.h"
 
+#include "modelmap/expression.h"
 #include "modelmap/pattern.h"
 
 namespace reshardfs {
@@ -26,6 +27,7 @@ class TensorPlan {
     bool is_known = false;                   ///< models have the name; else nothing is said of it
     bool is_named = false;                   ///< by the plan, and not only left out
     bool is_packed = false;                  ///< several matrices, each cut by itself
+    bool is_by_heads = false;                ///< ranks share heads(), and no parts of them
   };
   struct Place {
     bool first = false;  ///< an embedding
@@ -39,6 +41,9 @@ class TensorPlan {
   std::optional<Place> place_of(std::string_view name) const;
   bool is_embedding(std::string_view name) const;
   bool is_head(std::string_view name) const;
+  /// How many heads of keys and values there are, in numbers of config.json, if the plan is of a
+  /// program that cuts between them alone.
+  const std::optional<modelmap::Expression>& heads() const noexcept { return heads_; }
   /// "transformers-tp.toml, line 30"
   const std::string& origin() const noexcept { return origin_; }
 
@@ -70,6 +75,7 @@ class TensorPlan {
   std::shared_ptr<const Shared> shared_{};
   /// By Pattern::shape(), in the order of the plans.
   std::unordered_map<std::string, std::vector<Named>> named_{};
+  std::optional<modelmap::Expression> heads_{};
   std::string origin_{};
 };
 

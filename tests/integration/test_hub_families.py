@@ -223,6 +223,25 @@ class Cuts(FamilyTest):
             # What sees is whole, whatever its names end with.
             np.testing.assert_array_equal(part[vision][1], counting(6, 4)[1])
 
+    def test_plans_of_vllm_cut_between_heads(self) -> None:
+        fused = "transformer.h.0.self_attention.query_key_value.weight"
+        tensors = {"transformer.word_embeddings.weight": counting(8, 6), "transformer.ln_f.weight": counting(6),
+                   "transformer.h.0.ln_attn.bias": counting(6), fused: counting(24, 6),
+                   "transformer.h.0.self_attention.dense.weight": counting(6, 12)}
+        config = {"model_type": "falcon", "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": True,
+                  "multi_query": True, "tie_word_embeddings": True, "num_hidden_layers": 1}
+        for rank, part in enumerate(self.parts(tensors, config, "tp=2", 2)):
+            np.testing.assert_array_equal(part[fused][1], tensors[fused][1][12 * rank:12 * rank + 12])
+        self.write(tensors, config)
+        self.assertIn("has 2 heads of keys and values, which 4 ranks cannot share equally",
+                      self.refused("--dst-strategy", "tp=4"))
+        self.write(tensors, {**config, "new_decoder_architecture": False})
+        self.assertIn("has 1 heads of keys and values, which 2 ranks cannot share equally",
+                      self.refused("--dst-strategy", "tp=2"))
+        del config["multi_query"]
+        self.write(tensors, config)
+        self.assertIn("the number of its heads of keys and values", self.refused("--dst-strategy", "tp=2"))
+
     def test_stages(self) -> None:
         parts = self.parts(*self.qwen3_5(), "tp=1,pp=2", 2)
         for rank, part in enumerate(parts):

@@ -18,12 +18,12 @@ FAMILIES = ("bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "ern
             "kimi_linear", "llama", "llama4", "llava", "minimax_m2", "mistral3", "mixtral", "nemotron_h", "olmo3",
             "olmo_hybrid", "phi3", "phimoe", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
             "sarvam_moe", "smollm3", "step3p7")
-MORE_FAMILIES = ("afmoe", "apertus", "arcee", "aria", "aria_text", "axk1", "axk2", "aya_vision", "beam", "cohere2_moe",
-                 "deepseek_v2", "dots1", "ernie4_5", "exaone4", "flex_olmo", "flint", "fuyu", "gemma4_unified",
+MORE_FAMILIES = ("afmoe", "apertus", "arcee", "aria", "aria_text", "axk1", "axk2", "aya_vision", "beam", "bloom", "cohere2_moe",
+                 "deepseek_v2", "dots1", "ernie4_5", "exaone4", "falcon", "flex_olmo", "flint", "fuyu", "gemma4_unified",
                  "glm4", "glm46v", "glm4_moe", "glm4_moe_lite", "got_ocr2", "granite", "granitemoeshared",
                  "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v4", "jamba", "kolibri1", "lfm2", "lfm3", "llava_next",
                  "llava_onevision", "mellum", "mimo_v2_flash", "minimax", "ministral3", "mistral4", "mistral_large4", "mllama",
-                 "olmoe", "paligemma", "phi4_multimodal", "qwen2_moe", "qwen3_vl", "qwen3_vl_moe", "sarvam_mla", "seed_oss",
+                 "olmoe", "opt", "paligemma", "phi4_multimodal", "qwen2_moe", "qwen3_vl", "qwen3_vl_moe", "sarvam_mla", "seed_oss",
                  "solar_open", "starcoder2", "video_llava", "vipllava")
 # Of golden_precision, those that have all tensors of a model.
 QUANTIZED = ("ct_fp8_mixed", "ct_int8_w8a8", "ct_mxfp4", "ct_nvfp4", "ct_w4a16_asym_odd", "ct_w4a16_sym", "dsv4_flash",

@@ -13,3 +13,4 @@ def jobs(program: str, form: Form) -> Iterator[Job]:
     yield Job("plugin of vLLM, refused", "judge.refused")
     yield Job("plugin of vLLM, experts", "judge.experts")
     yield Job("packed weights of vLLM", "judge.packed")
+    yield Job("plans of tensor parallelism", "judge.plans")

@@ -4,12 +4,15 @@ the model are played (stand_ins.py): a model whose ranks have parts of fused ten
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +33,11 @@ from vllm.config.load import LoadConfig
 from vllm.model_executor.model_loader import base_loader, get_model_loader
 
 assert stand_ins
+TABLE = Path(__file__).resolve().parents[3] / "config/maps/parts/transformers-tp.toml"
+# What layers of vLLM cut, in words of the table.
+CUTS = {"ColumnParallelLinear": "rows", "QKVParallelLinear": "rows", "RowParallelLinear": "columns"}
+# What vLLM joins of a model's modules.
+JOINED = {"qkv_proj": ("q_proj", "k_proj", "v_proj")}
 PLUGIN = Path(__file__).resolve().parents[3] / "python/vllm"
 RANKS = 2
 EXPERTS = 4
@@ -230,3 +238,34 @@ def refused(directory: Path) -> None:
             assert words in str(error), f"{type(error).__name__}: {error}"
         else:
             raise AssertionError(f"it loads, without a word of {words}")
+
+
+def parallel_layers(path: Path) -> dict[str, str]:
+    """The modules that a model's classes make as layers that cut, by the names of their attributes."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not isinstance(node.targets[0], ast.Attribute):
+            continue
+        cut = CUTS.get(getattr(node.value.func, "id", ""))
+        for name in JOINED.get(node.targets[0].attr, (node.targets[0].attr,)) if cut else ():
+            found[name] = cut
+    return found
+
+
+def plans(directory: Path) -> dict[str, int]:
+    """Where the table names vLLM's classes, it has their layers."""
+    del directory
+    count = 0
+    for plan in tomllib.loads(TABLE.read_text())["plan"]:
+        if "source" not in plan:
+            continue
+        stated = {}
+        for part in ("rows", "columns"):
+            for pattern in plan[part]:
+                last = pattern.rsplit(".", 1)[-1]
+                words = re.fullmatch(r"\{w:(.*)\}", last)
+                stated |= dict.fromkeys(words[1].split("|") if words else (last,), part)
+        path = stand_ins.FOLDER / "model_executor/models" / plan["source"].rsplit(" ", 1)[-1]
+        assert stated == parallel_layers(path), f"{plan['types']}: {stated}, and vLLM has {parallel_layers(path)}"
+        count += len(stated)
+    return {"vLLM cuts as the table says": count}

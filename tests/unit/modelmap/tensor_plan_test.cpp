@@ -34,6 +34,13 @@ packed = ["layers.{layer}.mlp.gate_up"]
 types = ["seeing"]
 rows = ["vision.{n}.fc"]
 whole = ["lm_head"]
+
+[[plan]]
+types = ["heads"]
+source = "vLLM"
+text = ["own."]
+heads = "2*n"
+rows = ["layers.{layer}.qkv"]
 )";
 
 std::optional<TensorPlan> plan(const std::vector<std::string>& types) {
@@ -54,6 +61,18 @@ TEST(TensorPlan, CutsRowsWithTheBiasAndColumnsWithoutIt) {
   EXPECT_EQ(cut(small, "layers.3.sinks", {8}), 0U);
   EXPECT_EQ(cut(small, "model.embed_tokens.weight"), 0U);
   EXPECT_EQ(cut(small, "lm_head.weight"), 0U);
+}
+
+TEST(TensorPlan, TellsBetweenWhichHeadsItCuts) {
+  const TensorPlan heads = *plan({"heads"});
+  EXPECT_EQ(heads.heads()->text(), "2*n");
+  EXPECT_THAT(heads.origin(), HasSubstr(": vLLM"));
+  EXPECT_TRUE(heads.cut_of("own.layers.3.qkv.weight", {8, 4}).is_by_heads);
+  EXPECT_FALSE(heads.cut_of("own.embed_tokens.weight", {8, 4}).is_by_heads);
+  EXPECT_FALSE(heads.cut_of("own.layers.3.norm.weight", {8}).is_by_heads);
+  // No other plan has its prefix.
+  EXPECT_FALSE(plan({"small"})->heads());
+  EXPECT_FALSE(plan({"small"})->cut_of("own.embed_tokens.weight", {8, 4}).is_known);
 }
 
 TEST(TensorPlan, LeavesWholeWhatItDoesNotName) {
