@@ -118,7 +118,7 @@ TEST(TensorPlan, TellsStagesByNames) {
 }
 
 TEST(TensorPlan, NamesTheLineThatIsWrong) {
-  EXPECT_THAT(refusal_of([] { read_tensor_plan("tp.toml", kTable + "columns = 3\n", {"seeing"}); }),
+  EXPECT_THAT(refusal_of([] { read_tensor_plan("tp.toml", kTable + "columns = 3\n", {"heads"}); }),
               HasSubstr("tp.toml"));
 }
 
