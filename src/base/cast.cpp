@@ -100,7 +100,7 @@ template <typename From, typename To>
   return static_cast<typename To::Bits>(sign | result);
 }
 
-// What has no direct way goes through Single, which has every value of the two short types.
+// Conversions without a direct way go through Single, which has every value of the two short types.
 [[gnu::always_inline]] inline std::uint16_t half_to_brain(std::uint16_t bits) noexcept {
   return narrow<Single, Brain>(widen<Half, Single>(bits));
 }

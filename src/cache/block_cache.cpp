@@ -18,7 +18,7 @@
 namespace reshardfs {
 namespace {
 
-/// Of a value that may be kept.
+/// A value may take up to one part in this many of the cache.
 constexpr std::uint64_t kValuePart = 4;
 
 /// @throws std::bad_alloc

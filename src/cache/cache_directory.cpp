@@ -149,7 +149,7 @@ int CacheDirectory::give_name(const Filling& filling, const RecordPath& path) co
   const int root = root_.get();
   if (::renameat2(root, filling.path.data(), root, path.data(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
-  // A file system without the flag. What is replaced is counted until the next recount.
+  // A file system without the flag: the replaced record counts until the next recount.
   return ::renameat(root, filling.path.data(), root, path.data()) == 0 ? 0 : errno;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kLedgerMagic = 0x31304c5243534852;  // "RHSCRL01"
 
-/// As it lies in the file. Its last member is the sum of those before.
+/// The ledger's form in the file. The last member is the sum of those before.
 struct LedgerLayout {
   std::uint64_t magic = kLedgerMagic;
   std::uint64_t boot = 0;

@@ -12,7 +12,7 @@ constexpr std::uint64_t kSmallestPiece = 16 << 10;
 /// Of the byte order, too: a machine with another one finds another number.
 constexpr std::uint64_t kRecordMagic = 0x31304d5243534852;  // "RHSCRM01"
 
-/// As it lies in the file: in the byte order of the machine, without gaps.
+/// The record's form in the file: in the byte order of the machine, without gaps.
 struct RecordLayout {
   std::uint64_t magic = kRecordMagic;
   std::uint64_t number = 0;

@@ -83,7 +83,7 @@ int RecordWriter::try_keep(CacheDirectory& directory, const RecordPath& path,
   return failed;
 }
 
-/// What is counted has a file, and what has a file is counted: both is done with the lock.
+/// Counting a record and making its file are one step under the lock, so neither exists alone.
 RecordWriter::Place RecordWriter::take_place(CacheDirectory& directory, std::uint64_t size,
                                              const std::stop_token& stop) const noexcept {
   Place place;

@@ -192,7 +192,7 @@ int Sweep::evict(std::uint64_t target) {
     ++evicted_;
     freed += std::min(candidate.pages * occupied(1), held_ - freed);
     if (freed < kStep) continue;
-    // So that others, who wait for room, can go on.
+    // Lets others go on that wait for room.
     if (const int failed = give_back(freed)) return failed;
     freed = 0;
   }

@@ -102,7 +102,7 @@ void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t 
   const auto a_size = static_cast<std::size_t>(element_size(a.dtype));
   const auto b_size = static_cast<std::size_t>(element_size(b.dtype));
   const bool floating = is_floating(a.dtype) && is_floating(b.dtype);
-  // The same bytes are the same values, save where a NaN is not to equal itself.
+  // Equal bytes are equal values, unless NaN must differ from itself.
   const bool skip_equal_bytes = a.dtype == b.dtype && (tolerance.nan_equals_nan || !floating);
   const bool by_bytes = is_array(a.dtype) && !has_numbers(a.dtype);
   tally.elements += count * static_cast<std::uint64_t>(elements_per_unit(a.dtype));

@@ -144,7 +144,7 @@ ElementStats stats_from(const Moments<Value, Sum>& moments, std::size_t count) n
   return stats;
 }
 
-/// Where double is too small for the sums.
+/// For sums that exceed a double.
 template <typename Value>
 ElementStats wide_stats_of(const Value* values, std::size_t count) noexcept {
   std::array<WideReal, kTile> wide;

@@ -22,7 +22,7 @@
 namespace reshardfs {
 namespace {
 
-/// Integers whole; of the others as many digits as are of use to somebody who reads them.
+/// Integers in full, other numbers with as many digits as help a reader.
 std::string number_text(WideReal value, DType dtype) {
   if (is_floating(dtype)) return fmt::format("{:.5g}", static_cast<double>(value));
   return value < 0 ? fmt::format("{}", static_cast<std::int64_t>(value))

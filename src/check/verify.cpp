@@ -57,7 +57,7 @@ class Verification {
   std::filesystem::path resolve(const std::string& name) const;
   void warn_of_unlisted();
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
-  /// What the set has twice.
+  /// Reports tensors that the set has twice.
   void check_copies();
   void report_lost_names(const VerifyContext& context);
   void report_refused(const CheckpointSet& set);
@@ -414,7 +414,7 @@ void Verification::require_any() const {
   throw error.in_file(options_.source.path.string());
 }
 
-/// What is wrong is reported by the parameter that it is wrong with.
+/// Problems are reported under the parameter that has them.
 void Verification::lay_out(const SourceOpening& opening) {
   const auto wanted = [this](const std::string& name) { return options_.names.takes(name); };
   try {

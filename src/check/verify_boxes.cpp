@@ -21,7 +21,7 @@ Problem problem_of(ProblemKind kind, const HeldParameter& parameter, std::string
   return problem;
 }
 
-/// What was found of a box.
+/// What a check has found of a box.
 struct BoxFiles {
   bool is_listed = false;         ///< whether any entry has it
   std::vector<Holding> replicas;  ///< those of the right type and shape

@@ -90,7 +90,7 @@ std::optional<fs::path> described_set_in(const fs::path& directory, const Source
       const fs::path path = directory / name;
       if (find_described_steps(path, listed_once(path, {}))) return path;
     } catch (const Error&) {
-      // It is not one to name.
+      // No checkpoint, so nothing to name.
     }
   }
   return std::nullopt;

@@ -148,7 +148,7 @@ class CheckpointSet::Opening {
   /// @param faults gets what is wrong; nullptr: the first is thrown.
   Opening(const std::filesystem::path& named, const CheckpointOptions& options, SetFaults* faults)
       : path_(settled_source(named)), options_(options), faults_(faults) {
-    // What is to be found is not left to later reads.
+    // A search for faults examines all files now instead of in later reads.
     if (faults_ != nullptr) options_.examine_all = true;
   }
 
@@ -310,7 +310,7 @@ void CheckpointSet::Opening::drop_unreadable() {
   found_.files = std::move(found);
 }
 
-/// What whoever looks for faults in the bytes needs to know of the files.
+/// Notes what a check of the bytes needs to know of the files.
 void CheckpointSet::Opening::note_contents() {
   faults_->stored = stored_files(found_.files, files_, found_.catalogue.get());
   faults_->fits_table.assign(files_.size(), 1);

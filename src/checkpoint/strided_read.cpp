@@ -25,7 +25,7 @@ constexpr std::int64_t kBufferBytes = 2 << 20;
 constexpr std::int64_t kMostRanges = 1 << 16;
 /// Ranges that are further apart are on pages of their own, and cost as much one by one.
 constexpr std::uint64_t kGatherStride = 32 << 10;
-/// Of so many rows, two more are little.
+/// With at least this many rows, reading two more costs little.
 constexpr std::int64_t kFewRows = 8;
 
 /// Grows to the largest block that its thread has needed: some 2 MiB at most, as the next one.
@@ -47,8 +47,8 @@ struct Stretch {
   std::int64_t count = 0;
 };
 
-/// With what is missing to whole rows of one dimension, if that is little: a part of a row may be
-/// in as many places of the storage as many rows are.
+/// Extends it to whole rows of one dimension, if little is missing: a part of a row may be in as
+/// many places of the storage as several rows are.
 Stretch in_rows(const Shape& shape, const Stretch& stretch) {
   std::int64_t row = element_count(shape);
   for (const std::int64_t length : shape) {

@@ -142,8 +142,8 @@ int run_command(const Given& given, StartedProgram& program) {
   return found->run(given);
 }
 
-/// What the words and the configuration file say. After a crash the words of the mount that goes
-/// on: whatever is in the file by now, nobody has asked for it yet.
+/// What the command line and the configuration file say. After a crash, reuses the earlier command
+/// line; later edits of the file do not count.
 Given with_config(Given given, const Takeover* before) {
   if (before != nullptr && before->after_crash() && !before->state().trees.back().words.empty()) {
     set_log_level_source([given] {
@@ -190,7 +190,7 @@ int run_words(StartedProgram& program) {
   program.meet_predecessor();
   const bool goes_on = program.predecessor() != nullptr;
   try {
-    // What was typed stays, for an answer about it.
+    // The typed words stay, for an answer about them.
     given = with_config(given, program.predecessor());
     use_log_format(given);
     return run_command(given, program);

@@ -132,7 +132,7 @@ int run_cat(const Given& given) {
   check_cat_words(given);
   log_settings(given).apply();
   ConversionOptions options = conversion_options(given);
-  // It looks at what is there.
+  // Incomplete checkpoints are read, too.
   options.partial = true;
   const std::string parameter = given.text("param");
   if (!parameter.empty()) options.views = {ViewKind::kParams};

@@ -33,7 +33,7 @@ Findings examine(const Given& given) {
   if (given.has("fstab")) add(check_fstab(given.text("fstab"), bounded));
   for (const std::string& source : sources) add(about(source, check_source(source, bounded)));
   {
-    // What is mounted is taken away again.
+    // The sample mount is removed again.
     const StopSignals stop;
     findings.push_back(check_round_trip(bounded));
     if (stop.flag()) std::exit(stop.exit_code());

@@ -18,7 +18,7 @@
 namespace reshardfs {
 namespace {
 
-/// -1: nobody listens. What cannot be a descriptor of ours is none.
+/// -1 if nothing listens, or the variable has no descriptor of this process.
 int listener() noexcept {
   static const int number = [] {
     const char* text = std::getenv("RESHARDFS_MESSAGES");

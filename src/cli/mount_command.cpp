@@ -69,12 +69,12 @@ void reload(const LogSettings& log) {
   notify_service_manager("READY=1");
 }
 
-/// What one `reshardfs mount` is about.
+/// The parts of one `reshardfs mount`.
 struct MountJob {
   MountArguments arguments;
   MountWords words;
   MountRole role;
-  /// What to type instead of what was refused; empty: nobody types.
+  /// Adds the corrected command to an error; empty if no user has typed the command.
   std::function<Error(const Error&)> advise{};
 };
 
@@ -144,7 +144,7 @@ bool tells_terminal(const MountArguments& arguments) {
   return output_is_terminal() && !is_terse(arguments.log);
 }
 
-/// The line for who mounts by hand.
+/// The line for a user who mounts by hand.
 /// @param more another line; empty: none.
 void tell_terminal(const std::string& what, const std::string& more,
                    const MountArguments& arguments) {
@@ -168,8 +168,8 @@ void report_live(const std::string& what, const MountArguments& arguments) {
                                      printable(shown_location(arguments.source)), place));
 }
 
-/// Serves at the mount point, or what is handed over through the socket: only now, so that what is
-/// wrong with the checkpoint leaves the descriptor with who has it, for another attempt.
+/// Serves at the mount point, or takes the descriptor from the socket. It does so this late because
+/// after an error in the checkpoint, the other program still has the descriptor for a new attempt.
 template <typename Source>
 void serve_at(Source& source, const MountArguments& arguments, ServeOptions options,
               const std::function<void()>& on_live) {
@@ -298,7 +298,7 @@ void require_same_place(const std::string& asked, const HandoverState& state) {
             " again, or unmount it with: " + command_line("umount", {mounted}));
 }
 
-/// Goes on with a mount that there is. What is wrong its other process tells, who has it still.
+/// Takes over a mount. After a failure, its present process keeps it and reports the error.
 int go_on_with_mount(MountJob& job) {
   MountArguments& arguments = job.arguments;
   MountRole& role = job.role;

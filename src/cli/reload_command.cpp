@@ -103,8 +103,8 @@ class Looks {
  public:
   Looks(const MountEntry& mount, Clock::time_point deadline) : mount_(mount), deadline_(deadline) {}
 
-  /// @return nothing if the mount does not answer. While one process goes on for another that has
-  /// crashed, nobody does; nor does a process that is stopped.
+  /// @return nothing if the mount does not answer: while one process takes over from another that
+  /// has crashed, or if the process is stopped.
   std::optional<Served> next() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
     const auto patience = std::clamp(left, std::chrono::milliseconds(1), patience_);

@@ -56,7 +56,7 @@ std::string text_of(const Obstacle& obstacle) {
   return (obstacle.may_end ? '1' : '0') + obstacle.message;
 }
 
-/// No waiting makes a mount point of what is none.
+/// A wrong mount point is reported at once, because waiting does not correct it.
 void require_mountpoint(const MountArguments& arguments) {
   try {
     check_mountpoint(arguments.mountpoint, absolute_source(arguments.source), arguments.nonempty);

@@ -184,7 +184,7 @@ int run_status(const Given& given) {
   const auto mounts = given.has_argument("MOUNTPOINT") ? std::vector{bounded_find_mount(mountpoint)}
                                                        : reshardfs_mounts();
   if (given.flag("metrics")) {
-    // Of a mount that is dead they say so: who collects them has got all that there is.
+    // Success even with dead mounts: the metrics state them, and the collector gets all there is.
     std::cout << mount_metrics(mounts);
     return kExitDone;
   }

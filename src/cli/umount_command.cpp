@@ -26,7 +26,7 @@ std::string daemon_words(const SurvivingMount& left, const MountEntry& mount) {
   return process ? fmt::format(", process {},", *process) : "";
 }
 
-/// Who unmounts expects the daemon to end.
+/// A user who unmounts expects the daemon to end.
 void tell_of_survivor(const MountEntry& mount) {
   const auto left = surviving_mount(mount);
   if (!left) return;

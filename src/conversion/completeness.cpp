@@ -40,7 +40,7 @@ void require_raw_slices(const TargetTable& target, const std::vector<Rank>& rank
   }
 }
 
-/// Those who show a few ranks alone know that these do not need the others' source ranks.
+/// With --ranks, the user states that the shown ranks do not need the missing source ranks.
 void require_known_ranks(const TargetTable& target, const std::vector<Rank>& ranks) {
   const std::vector<Rank>& unknown = target.unknown_ranks();
   const bool shows_all = static_cast<std::int64_t>(ranks.size()) == target.rank_count();

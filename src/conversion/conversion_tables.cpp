@@ -512,7 +512,7 @@ class Opening {
     warn_of_kept_stages();
   }
 
-  /// Who wants two ranks may not think of the source's stages.
+  /// A user who asks for two ranks may not expect the source's stages.
   void warn_of_kept_stages() {
     const Strategy* const strategy = target_->strategy() ? &*target_->strategy() : nullptr;
     const DerivedSizes& sizes = options_.dst_sizes;

@@ -177,7 +177,7 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
       notes_.push_back("variables of the map are those of " + printable(config_file_.string()));
     }
   }
-  // What no map needs may be anything.
+  // Without a map, no variable needs a value.
   if (maps_.empty()) return;
   if (config_file_.empty()) {
     read_params();

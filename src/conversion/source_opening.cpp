@@ -49,7 +49,7 @@ class OpenQuestions {
       if (taken && is_array(parameter->dtype)) unknown.push_back(parameter);
     }
     found_ = examine_unknown(table, unknown, options.state_prefixes);
-    // Where a stage is one device, whole is all that a parameter can be.
+    // In a stage of one device, every parameter is whole.
     says_something_ = table.ranks().devices() > 1;
   }
 

@@ -24,7 +24,7 @@ bool is_optional(ViewKind kind) {
          kind == ViewKind::kHyper || kind == ViewKind::kVllm;
 }
 
-/// Whether `--views merged` means this one, too.
+/// Whether `--views merged` includes this view.
 bool is_of_merged(ViewKind kind, const std::vector<OutputFormat>& formats) {
   switch (kind) {
     case ViewKind::kMergedCkpt:

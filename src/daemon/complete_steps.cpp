@@ -217,7 +217,7 @@ void CompleteSteps::judge(const StepInfo& step, Judgement& known) {
   known.next_at = std::max(known.next_at, Clock::now() + kRest * (Clock::now() - begin));
 }
 
-/// A step that is being written is no news, nor is a directory that has no checkpoint; a checkpoint
+/// A step that is being written is not reported, nor a directory without a checkpoint; a checkpoint
 /// that stays behind is.
 void CompleteSteps::tell(const StepInfo& step, const Error& error, Judgement& known) {
   if (obstacle_.empty()) obstacle_ = "step " + step.name + ": " + error.what();

@@ -323,7 +323,7 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   }
   std::optional<TreeChange> change;
   if (is_replaced) {
-    // After a crash, nobody tells which names the kernel knows: most are still the same.
+    // After a crash it is unknown which names the kernel has; most are still the same.
     const TreePtr same_names = before->after_crash() ? std::move(tree) : nullptr;
     tree = builder.without_clash(conversion, same_names.get(), shown.version);
     shown.subject = subject_of(options, conversion, *tree, mount, before);

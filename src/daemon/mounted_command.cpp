@@ -36,7 +36,7 @@ constexpr int kNoProgram = 127;
 constexpr std::array kHandedOn{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
-/// Signals of this process, for as long as it lives, come as data.
+/// While it exists, signals of this process arrive as data.
 class Signals {
  public:
   Signals() {
@@ -119,7 +119,7 @@ class Job {
     if (mount_ > 0) return;
     ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
     ::setsid();  // Ctrl-C is for the command
-    // So is the output.
+    // The output is the command's alone.
     const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
     // Whoever waits for this process has not started that one.

@@ -63,7 +63,7 @@ void tell_stall(const ServedTree& served, const StallWatch::Stall& stall) {
   if (stall.over) {
     const LogScope scope(LogEvent::kStallOver,
                          {.duration = duration_cast<std::chrono::nanoseconds>(stall.waited)});
-    // Who was warned must learn that it is over.
+    // A reader of the warning must learn that the stall is over.
     log_warning(LogEvent::kStallOver, "no request waits for the source any longer, after {} s",
                 seconds);
     return;

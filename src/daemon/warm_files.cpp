@@ -141,7 +141,7 @@ class Collection {
       const fs::path path = directory / entry.name;
       if (entry.is_directory) add_directory(path);
       struct stat found {};
-      // What has gone since then needs no memory.
+      // A file that has gone since then needs no memory.
       if (entry.is_regular && ::lstat(path.c_str(), &found) == 0) add_file(path, found);
     }
   }

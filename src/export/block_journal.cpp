@@ -61,7 +61,7 @@ BlockJournal::BlockJournal(Folder folder, const std::string& name, const Subject
                            std::size_t block_bytes)
     : folder_(std::move(folder)), name_(journal_name(name)), block_bytes_(block_bytes) {
   ::unlinkat(folder_.descriptor(), name_.c_str(), 0);
-  // Before the file is there: without memory, nobody would remove it.
+  // Made before the file: if memory ran out in between, the file would stay.
   const std::string header = header_of(subject) + std::to_string(block_bytes) + "\n";
   constexpr mode_t kMode = 0666;  // the umask takes from it
   file_ = folder_.open_file(name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, kMode);

@@ -190,7 +190,7 @@ OutputFiles choose_by_contents(const Target& target, const Folder& root, const O
     const ContentSums& own = found->second.found;
     const bool agrees = agree(known.sha256, own.sha256) && agree(known.xxh3, own.xxh3);
     if (is_enough && known.size == size && agrees) continue;
-    // One of the two: shares have the same manifest, whoever has written them.
+    // Only one of the two exists: shares have the same manifest, whichever process wrote it.
     manifest.set(file->path, {.size = size,
                               .sha256 = own.sha256,
                               .xxh3 = own.sha256.empty() ? own.xxh3 : std::string()});

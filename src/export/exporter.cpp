@@ -139,7 +139,7 @@ class Exporter {
         .hint("choose another directory, or use --force to replace it");
   }
 
-  /// What is in a store need not be read as a directory.
+  /// The check is for directories; a store need not be readable as one.
   void require_readable(const Manifest::Entries& known, std::set<std::string> removed) const {
     if (is_url(options_.directory)) return;
     ComingFiles coming;

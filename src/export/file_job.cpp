@@ -33,7 +33,7 @@ class FileJob final : public WriteJob {
         path_(output.path),
         subject_{subject_of(writing.identity, output), output.file->size()},
         block_bytes_(writing.block_bytes) {
-    // What is shared need not be gone on with.
+    // Sharing blocks is quick, so a shared file begins anew.
     if (is_begun && !writing.reflink) resume();
     if (is_begun && writing.reflink) remove_begun();
   }
@@ -61,7 +61,7 @@ class FileJob final : public WriteJob {
       shared_bytes_ = sharing_->shared_bytes();
       return;
     }
-    // What is lost of a file of one block is not worth another file.
+    // Losing a file of one block costs too little for a journal.
     if (writing_.writers != Writers::kOne || file().size() <= block_bytes_) return;
     journal_ = std::make_unique<BlockJournal>(writing_.root.make(parent), path_.filename(),
                                               subject_, block_bytes_);

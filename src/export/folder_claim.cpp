@@ -84,7 +84,7 @@ class FolderClaim final : public Claim {
         path_(folder.path() / name_) {
     open_and_lock();
     require_none_running();
-    // Of a process that was killed while it completed the share.
+    // Left by a process that was killed while it completed the share.
     if (share_) remove_partial_files(folder_, {name_});
   }
 
@@ -116,11 +116,11 @@ class FolderClaim final : public Claim {
   void complete(const std::string& text) override {
     require_own();
     if (read() != text) publish_text(folder_, name_, text);
-    // For all to see before the others are looked at: so whoever is last finds them complete.
+    // On disk before the other shares are examined: so the last process finds all of them complete.
     folder_.sync();
   }
   void require_own() const override {
-    // Opened anew: what other nodes have written is seen then.
+    // Opened anew, so that writes of other nodes are seen.
     const auto file = open_checked(folder_, name_, O_RDONLY);
     if (file && read_range(file.get(), 0, header_.size(), path_) == header_) return;
     throw another_export_error(path_);
@@ -128,8 +128,8 @@ class FolderClaim final : public Claim {
 
  private:
   void open_and_lock() {
-    // Who completes a share replaces its manifest: what was opened may be the old one when it is
-    // locked at last.
+    // The process that completes a share replaces its manifest: by the time the lock is held, the
+    // opened file may be the old one.
     constexpr int kTries = 100;
     for (int i = 0; i < kTries; ++i) {
       auto file = open_checked(folder_, name_, O_RDWR | O_CREAT | O_APPEND);

@@ -208,7 +208,7 @@ WriteJobs FolderTarget::jobs(const OutputFiles& files, const OutputFiles& pendin
                              Manifest& manifest, const BlockEngineOptions& engine,
                              std::vector<std::string>& /*warnings*/) const {
   const std::set<fs::path> begun = remove_left(files, pending);
-  // What is shared takes no space, and how much that is shows in the end.
+  // Shared blocks take no space, and their number is known only at the end.
   if (!ways_.reflink) require_space(pending, begun);
   const FileWriting writing{folder_,   manifest.identity_sum(), &manifest,     replace,
                             writers(), engine.block_bytes,      ways_.reflink, ways_.checksums};

@@ -29,7 +29,7 @@ std::uint64_t weight_of(std::uint64_t bytes) {
   return std::max<std::uint64_t>(bytes, 1);
 }
 
-/// What is never torn apart: the files of a rank, or a file that is of none.
+/// A unit that stays in one share: the files of a rank, or a file that belongs to no rank.
 struct Unit {
   std::uint64_t bytes = 0;
   std::vector<const OutputFile*> files{};

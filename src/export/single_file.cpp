@@ -23,7 +23,7 @@ constexpr Target::Words kWords{"directory", "beside it",
                                "the blocks that were written stay beside its name", "block",
                                "written"};
 
-/// Before any work: what is there is found out at the end, too.
+/// Checks the target before any work; it is checked again at the end.
 void require_free(const Folder& folder, const std::filesystem::path& path, bool replace) {
   const auto there = folder.look_at(path.filename().string());
   if (!there || (replace && S_ISREG(there->st_mode))) return;

@@ -15,7 +15,7 @@ using namespace std::string_view_literals;
 namespace reshardfs {
 namespace {
 
-/// As many bytes as are looked at: the header of a tar archive.
+/// The number of bytes that are examined: the header of a tar archive.
 constexpr std::size_t kLooked = 512;
 
 struct Kind {

@@ -194,7 +194,7 @@ std::string Channel::replay(fuse_session* session, const Negotiation& before) {
   fuse_session_process_buf(session, &buffer);
   replaying_ = false;
   std::string found = difference(before.reply, negotiation_.reply);
-  // What the kernel was told stays what holds.
+  // The earlier answer to the kernel remains valid.
   negotiation_ = before;
   return found;
 }

@@ -130,7 +130,8 @@ Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info, std:
 /// Collects directory entries in the kernel's format, with or without attributes.
 class Listing {
  public:
-  /// @param size at most as many bytes. Most directories need a small part of what the kernel has
+  /// @param size the largest number of bytes. Most directories need a small part of what the kernel
+  /// has
   ///        room for, so memory grows with the entries.
   Listing(std::size_t size, bool with_attributes)
       : size_(size), with_attributes_(with_attributes) {}
@@ -188,8 +189,8 @@ Reply list(const ServedTree& all, const Tree& tree, const ListingRequest& part) 
                                  : *tree.find(directory->children[at - kDots]);
     if (!dots && node.hidden) continue;
     fuse_entry_param entry = entry_of(node, attributes_at_once(node, all.options));
-    // No lookup of "." and "..": the kernel has these nodes. Of a file whose size is not known it
-    // asks by itself, and of former nodes it shall keep no more.
+    // No lookup of "." and "..": the kernel has these nodes. It looks up files of unknown size
+    // later, and must not keep more former nodes.
     if (dots || part.is_former || has_size_to_make(node)) entry.ino = 0;
     const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.data();
     if (!listing.add(name, entry, at + 1)) break;

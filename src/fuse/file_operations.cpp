@@ -85,7 +85,7 @@ void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source
 
 // --- read --------------------------------------------------------------------------------------
 
-/// What reads of an opening are of.
+/// The file that reads of an opening read, or the error.
 struct FileOrError {
   OpenFilePtr open;
   int error = 0;  ///< an errno, if there is none

@@ -90,7 +90,7 @@ void KernelCaches::tell(int fuse, const TreeChange& change, const Tree& now) con
     if (node != nullptr && node->inode == name.inode) continue;
     forget_name(fuse, name.directory, name.name);
   }
-  // That there is no such name is kept, too.
+  // The kernel also keeps that a name does not exist.
   if (change.is_replaced) {
     now.for_each([&](const Node& node) {
       if (stopping_ || node.inode == kRootInode) return;

@@ -75,7 +75,7 @@ std::optional<std::size_t> OpeningTable::take_entry() {
   }
   const std::uint64_t used = entries_.empty() ? 0 : load(entries_.front().handle);
   if (used + 1 >= entries_.size()) return std::nullopt;
-  // So that there is room for it when it is given back.
+  // Reserves room for the moment when it is given back.
   constexpr std::size_t kLeast = 64;
   if (free_.capacity() <= used) free_.reserve(std::max(kLeast, 2 * free_.capacity()));
   store(entries_.front().handle, used + 1);

@@ -67,7 +67,7 @@ void ops::init(void* served, fuse_conn_info* connection) noexcept {
   connection->want &= ~kUnwanted;
   // The kernel takes the limit of its requests, reads too, from the size of a write.
   connection->max_write = static_cast<unsigned>(kRequestBytes);
-  // Reads ahead that wait for a stalled source count, and where there are as many the kernel lets
+  // Read-aheads that wait for a stalled source count; when they reach this number, the kernel lets
   // no other file be read ahead: so what must wait waits here.
   connection->max_background = 4096;
   connection->congestion_threshold = 3072;

@@ -53,7 +53,7 @@ void Reply::send(fuse_req_t request, Opened& opened) noexcept {
   ServedTree& all = *static_cast<ServedTree*>(fuse_req_userdata(request));
   bool is_new = false;
   {
-    // In one piece: who takes the mount over gets what the kernel has heard of, and nothing else.
+    // In one piece: a successor gets exactly the replies that the kernel got.
     const Channel::Pass pass(all.channel);
     if (!pass.is_open()) {
       fuse_reply_err(request, 0);  // so that libfuse forgets it

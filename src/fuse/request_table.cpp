@@ -169,7 +169,7 @@ std::vector<std::string> RequestTable::unanswered() const {
       const char* const bytes = bytes_of(slot);
       const std::size_t length = header_in(bytes).len;
       std::string& request = requests.emplace_back(bytes, std::min(length, kSlotBytes));
-      // Who looks for the end of a name finds one.
+      // Code that looks for the end of a name finds it in the text.
       if (length > kSlotBytes) request.append(kSlotBytes, '\0');
     }
   }

@@ -58,7 +58,7 @@ void WorkerThreads::start(std::vector<std::string> again) {
   {
     const std::lock_guard lock(mutex_);
     for (std::string& request : again) again_.push_back(std::move(request));
-    // Those of before the pause.
+    // Threads from before the pause.
     threads_.remove_if([](Thread& thread) {
       if (!thread.ended) return false;
       thread.thread.join();
@@ -66,7 +66,7 @@ void WorkerThreads::start(std::vector<std::string> again) {
     });
   }
   paused_ = false;
-  // What was agreed on with the kernel before needs no answer to INIT.
+  // A mount that was taken over gets no INIT: it is live at once.
   if (served_.initialised && !live_.exchange(true)) events_.post(Event::kLive);
   start_one();
 }
@@ -93,14 +93,14 @@ bool WorkerThreads::start_one() {
   return true;
 }
 
-/// To be called by each thread that is no longer idle, and again when it is taken for work that may
-/// wait: so whoever is the last to be taken finds that there are too few.
+/// Each thread calls it when it is no longer idle, and again when it takes work that may wait: so
+/// the last idle thread finds that there are too few.
 void WorkerThreads::keep_one_idle() noexcept {
   if (idle_ > 0 || has_threads_enough()) return;
   try {
     if (start_one()) told_of_lack_ = false;
   } catch (const std::exception& error) {  // std::system_error, or std::bad_alloc
-    // This comes with every request for as long as it lasts.
+    // Every request comes here while the lack lasts.
     if (!told_of_lack_.exchange(true)) warn_of_lack(error);
   }
 }

@@ -359,7 +359,7 @@ class GuessWriter {
 
 void fit_into_one_matrix(Guess& guess) {
   MatrixFitter matrix(guess.devices);
-  // What can be stated without an axis comes last.
+  // Readings that can do without an axis come last.
   for (const bool has_form : {false, true}) {
     for (GuessedParameter& parameter : guess.parameters) {
       if (parameter.certainty != Certainty::kProven) continue;

@@ -10,7 +10,7 @@
 namespace reshardfs {
 namespace {
 
-/// So many boxes are faster looked at than divided.
+/// Up to this number of boxes, examining all is faster than dividing them.
 constexpr std::size_t kLeafBoxes = 8;
 
 /// To find an overlap: seconds at most.

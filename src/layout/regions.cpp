@@ -120,7 +120,7 @@ class NestDivision {
     const auto loops = nest.loops();
     if (a == b && loops[a].from == 1) {
       if (loops.size() == 1) return divide_run(nest);
-      // It is a run, which is divided once it is alone.
+      // A run is divided once it is alone.
       a = b = a == 0 ? 1 : 0;
       for (std::size_t i = 0; i < loops.size(); ++i) {
         if (loops[i].from != 1 && loops[i].count < loops[a].count) a = b = i;

@@ -14,7 +14,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{2} << 20;
-/// Of one parameter: what is larger is no picture for a dialog.
+/// The limit for one parameter; a larger picture does not fit a dialog.
 constexpr std::size_t kMostBytesOfOne = std::size_t{512} << 10;
 /// More examples are not looked at.
 constexpr std::size_t kMostExamples = 2'000;

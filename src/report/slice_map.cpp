@@ -316,7 +316,7 @@ std::vector<Stretch> stretches(const AxisPartition& destination, const AxisParti
 std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParameter& parameter,
                                  const std::vector<Rank>& ranks) {
   if (parameter.treatment == Treatment::kRaw) return {raw_map(target, parameter, ranks)};
-  // What is no product has no rows and columns.
+  // Boxes that form no grid have no rows and columns.
   if (parameter.grid->boxes() != nullptr) return {};
   const Shape& full = parameter.grid->full_shape();
   if (std::find(full.begin(), full.end(), 0) != full.end()) return {};

@@ -100,7 +100,7 @@ std::string xml_text(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view escaped = markup(text[at]);
-    // What is no character is one byte of it.
+    // An invalid byte counts as a character.
     const std::string character = text.substr(at, std::max<std::size_t>(1, utf8_length(text, at)));
     if (!escaped.empty()) {
       out += escaped;

@@ -59,7 +59,7 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
   }
   const std::string root = origin_of(text);
   const std::string location = without_slashes(root + url_decoded(parts.path), root.size());
-  // As a person writes it, who may leave encoding to us.
+  // A user may write it without percent-encoding.
   std::string path;
   for (const char c : parts.path) {
     const bool must_be_encoded = c <= ' ' || c >= '\x7f' ||

@@ -12,7 +12,7 @@ namespace reshardfs {
 
 namespace {
 
-/// Of files that are read where they lie.
+/// Figures of files that are read through memory maps.
 std::vector<StorageFigure> map_figures() {
   const std::uint64_t mapped = KeptMaps::process().bytes();
   if (mapped == 0) return {};
@@ -35,7 +35,7 @@ std::vector<StorageFigure> far_figures() {
   };
 }
 
-/// Of files that other threads read.
+/// Figures of files that LocalReaders read.
 std::vector<StorageFigure> reader_figures() {
   const LocalReaders::Figures slow = LocalReaders::process().figures();
   return {

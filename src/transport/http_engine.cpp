@@ -78,8 +78,8 @@ struct Job {
   EasyHandle easy{};
   bool has_ended = false;  ///< `done` was called
 };
-/// A job is moved from list to list, which needs no memory: whoever waits for it must be told of
-/// its end, also where there is none.
+/// A job moves from list to list, which needs no memory: its caller must learn of the end even
+/// when memory has run out.
 using Jobs = std::list<Job>;
 
 }  // namespace
@@ -292,7 +292,7 @@ void HttpEngine::State::collect() noexcept {
     try {
       end_attempt(one, result);
     } catch (...) {
-      // There is no memory for another attempt, or to say why there is none.
+      // Out of memory: neither another attempt nor a message is possible.
       if (!one.empty()) end(one.front(), std::current_exception());
     }
   }

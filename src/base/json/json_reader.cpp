@@ -14,7 +14,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kMark = "\xef\xbb\xbf";
-/// So many steps of a way are shown.
+/// The number of steps of a path that messages show.
 constexpr std::size_t kShownSteps = 8;
 
 /// Whether a byte may stand in a text as it is, and does not end it.
@@ -185,7 +185,7 @@ std::optional<std::uint64_t> JsonReader::unsigned_integer() {
 double JsonReader::real() {
   kind();
   double number = 0;
-  // What is too small is 0.
+  // A number too small for a double is 0.
   std::from_chars(text_.data(), text_.data() + text_.size(), number);
   return number;
 }

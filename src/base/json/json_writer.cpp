@@ -128,7 +128,7 @@ std::size_t json_quoted_bytes(std::string_view text, JsonText form) {
   return json_quoted(text, form).size();
 }
 
-/// What fails must not leave a separator behind.
+/// A failed value must not leave a separator behind.
 void JsonWriter::put_quoted(std::string_view text) {
   if (!replaces(style_.text)) return put(json_quoted(text, style_.text));
   separate();

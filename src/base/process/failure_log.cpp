@@ -56,7 +56,7 @@ void FailureLog::tell_counts() noexcept {
       tell(kind);
     }
   } catch (const std::exception&) {
-    // As in add().
+    // No memory for a message; the counts are told later.
   }
 }
 

@@ -38,7 +38,7 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-/// That fewer threads do the work is worth a line, and no more.
+/// Reports once that fewer threads do the work; it is no error.
 void report_lack(std::size_t threads, const std::exception& error) noexcept {
   try {
     report_fault(LogEvent::kThreadsLacking, "too few threads",

@@ -133,7 +133,7 @@ std::string limit_hint(Resource resource) {
   Limits limits;
   switch (resource) {
     case Resource::kThreads:
-      // It is none for root.
+      // The limit does not apply to root.
       if (::getuid() != 0) limits.add_rlimit(RLIMIT_NPROC, "ulimit -u");
       add_group_limit(kThreadsFile, limits);
       add_memory(limits);

@@ -10,7 +10,7 @@
 namespace reshardfs {
 namespace {
 
-/// So that an extension and a suffix of a temporary file fit into the 255 bytes of a file's name.
+/// Leaves room for an extension and the suffix of a temporary file in the 255 bytes of a name.
 constexpr std::size_t kComponentBytes = 200;
 /// Ends a component that goes on in the next one. Nothing else has a `+` after a `%`.
 constexpr std::string_view kGoesOn = "%+";

@@ -21,9 +21,9 @@ namespace reshardfs {
 namespace {
 
 constexpr std::int64_t kBucketAlignment = 64;
-/// That are compared at each end of a parameter.
+/// Elements compared at each end of a parameter.
 constexpr std::int64_t kComparedEnd = 128;
-/// That are compared at once.
+/// Elements compared at once.
 constexpr std::int64_t kComparedBlock = 1 << 16;
 constexpr std::string_view kMasterState = "param";
 /// One box of a bucket becomes 2n - 1 of a weight, which bounds what a small table can make of

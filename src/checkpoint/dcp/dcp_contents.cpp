@@ -124,7 +124,7 @@ class ContentsReader {
   std::unordered_map<std::string, Shape> shapes_;
 };
 
-/// The table names its files, and whoever made it may not choose what else of the machine is read.
+/// The table names its files, but its author must not choose which other files are read.
 std::string ContentsReader::problem_of(const std::string& file) const {
   const std::filesystem::path path = directory_ / file;
   if (path_kind(path, tree_) != PathKind::kOther) {
@@ -138,7 +138,7 @@ std::string ContentsReader::problem_of(const std::string& file) const {
   return "its file '" + printable(file) + "' is a link that leads out of the directory";
 }
 
-/// What tells a file from others, whatever the table calls it.
+/// Identifies a file, whatever the table calls it.
 std::string ContentsReader::identity_of(const std::string& file) const {
   std::filesystem::path path = (directory_ / file).lexically_normal();
   if (is_url(directory_)) return path.string();
@@ -152,7 +152,7 @@ std::string ContentsReader::identity_of(const std::string& file) const {
   return std::to_string(stamp.device) + ':' + std::to_string(stamp.inode);
 }
 
-/// What is one file under several names is read once.
+/// A file with several names is read once.
 void ContentsReader::join_files(DcpTable& table) const {
   std::unordered_map<std::string, std::uint32_t> known;
   std::vector<std::uint32_t> number_of;
@@ -214,7 +214,7 @@ class ItemReader {
       file->read_at(contiguous_range(found).offset() + offset, out);
       return true;
     } catch (const Error&) {
-      return false;  // whoever reads the tensor is told
+      return false;  // reading the tensor reports it
     }
   }
 

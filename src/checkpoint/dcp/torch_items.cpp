@@ -37,8 +37,8 @@ class Readings {
       : named_(items.has_keys() ? nullptr : items.index()), archives_(items.shared_places()) {}
 
   const NamedTensors& named() const noexcept { return named_; }
-  /// One at a time for whoever wants the same place, so that the second one finds what the first
-  /// one has read; those of other places seldom wait.
+  /// Readers of the same place take turns, so that the second one finds what the first one has
+  /// read; readers of other places seldom wait.
   std::unique_lock<std::mutex> turn(std::size_t place) const {
     return std::unique_lock(turns_.at(place % turns_.size()));
   }
@@ -368,7 +368,7 @@ std::vector<SavedArchives> TorchItems::archives(const ByteSource& tensors) const
   if (places_.empty()) return {{file, {ByteRange::whole(file->size())}}};
   std::vector<ByteRange> places;
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    // What leaves the file is refused by examine().
+    // examine() refuses places outside the file.
     if (entry(i).content_bytes > 0 && places_[i].end() <= file->size())
       places.push_back(places_[i]);
   }

@@ -118,7 +118,7 @@ class MapReader {
       piece.in_whole = place(tree_.find(value, "source"), piece.shape, tensor.shape);
       piece.in_shard = place(tree_.find(value, "dest"), piece.shape, out.shape);
       std::vector<std::int64_t> holders = numbers(tree_.find(value, "locations"));
-      // What is empty is nowhere.
+      // An empty piece has no place.
       if (elements == 0) return true;
       locations.push_back(std::move(holders));
       boxes.push_back({piece.in_shard, piece.shape});

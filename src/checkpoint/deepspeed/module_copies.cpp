@@ -40,7 +40,7 @@ bool is_same(DType dtype, const std::byte* parameter, const std::byte* copy) {
   return is_nan(dtype, parameter) && is_nan(dtype, copy);
 }
 
-/// Both elements of one place.
+/// The two copies of an element.
 struct End {
   const ModuleCopy* of = nullptr;
   std::size_t number = 0;

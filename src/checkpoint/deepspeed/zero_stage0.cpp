@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModule = "module";
 
-/// What a file of a stage says.
+/// What the file of a pipeline stage states.
 struct PipelineStage {
   bool has_layers = false;  ///< in files of their own, whole
   std::optional<std::int64_t> tensor_world{};

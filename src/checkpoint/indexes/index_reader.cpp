@@ -55,7 +55,7 @@ class AssumedSource final : public ByteSource {
 
   void examine() const {
     if (leader_->get().fits(*file_)) return;
-    // What is damaged is said best by whoever reads it.
+    // Reading it describes the damage best.
     read_index(format_, *file_);
     throw Error(ErrorKind::kBadInput, "its parameters differ from those of '" +
                                           printable(leader_->path()) +
@@ -72,10 +72,10 @@ class AssumedSource final : public ByteSource {
 
 using FramePtr = std::shared_ptr<const IndexFrame>;
 
-// Of each file, and files that compare the same stretch.
+// The fewest samples of each file, and the number of files that compare the same stretch.
 constexpr std::size_t kLeastSamples = 16;
 constexpr std::size_t kFilesForAStretch = 4;
-// Files of one size of which each is different are not compared forever.
+// Limits the comparison of files that have one size but all differ.
 constexpr int kRounds = 32;
 
 enum class Verdict : char { kOther, kPartly, kSampled, kEqual };

@@ -19,7 +19,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kBeginning = 4096;
-/// Of all tensors together: some tenths of a second.
+/// Bytes compared of all tensors together: some tenths of a second.
 constexpr std::uint64_t kMostCompared = 64ULL << 20U;
 
 struct Copy {
@@ -47,7 +47,7 @@ bool same_kind(const TorchTensor& a, const TorchTensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
-/// Where a name was first.
+/// The first place of a name.
 struct FirstCopy {
   Copy copy{};
   std::int64_t rank = 0;

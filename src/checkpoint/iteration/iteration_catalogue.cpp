@@ -240,7 +240,7 @@ std::vector<std::string> IterationCatalogue::axis_names(const std::string& name)
   return mean_nothing ? std::vector<std::string>() : names;
 }
 
-/// Those of the files that the metadata names. What else they have of it is nobody's.
+/// The holders that the metadata names; slices in other files do not count.
 Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) const {
   Holders out;
   for (const Holders::Row& row : holders.rows()) {

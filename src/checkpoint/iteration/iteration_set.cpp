@@ -245,7 +245,7 @@ class StepReader {
   std::vector<std::filesystem::path> links_;
 };
 
-/// The step of a directory that is one's; empty if its name does not tell. Nothing if it is none.
+/// The step of a step's directory; empty if the name does not state it. Nothing for others.
 std::optional<std::string> step_of_directory(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree) {
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);

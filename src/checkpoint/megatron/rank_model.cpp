@@ -392,7 +392,7 @@ class RankModel {
     }
   }
 
-  /// A model with other layers than its pattern states is none.
+  /// Refuses a model whose layers differ from its pattern.
   void require_pattern() const {
     const auto text = layer_pattern_text(args_);
     if (!text) return;

@@ -31,7 +31,7 @@ std::uint64_t width_of(const StoredTensor& tensor) {
   return static_cast<std::uint64_t>(element_size(tensor.dtype));
 }
 
-/// What shares a scale.
+/// Codes that share a scale.
 struct Block {
   explicit Block(const QuantizedWeight& weight)
       : rows(static_cast<std::uint64_t>(weight.block.rows)),

@@ -79,7 +79,7 @@ class SeriesNames {
     return out;
   }
 
-  /// Those whose names match: whoever writes a star says that they are one series.
+  /// Those whose names match: with a star, the user states that they are one series.
   std::set<std::string> matched(const std::string& glob) const {
     std::set<std::string> out;
     for (const std::string& series : known_) {

@@ -18,7 +18,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kTolerance = 60 * kSecond;
 constexpr std::uint64_t kSlowestCopy = 20'000'000;  ///< bytes per second
 
-/// Of a copy of so many bytes.
+/// The time that a copy of so many bytes may take.
 std::int64_t copy_time(std::uint64_t bytes) {
   constexpr std::uint64_t kMostSeconds = 100ULL * 365 * 24 * 3600;
   return static_cast<std::int64_t>(std::min(bytes / kSlowestCopy, kMostSeconds)) * kSecond;

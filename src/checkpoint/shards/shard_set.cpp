@@ -85,7 +85,7 @@ bool tells_offsets(const fs::path& path, const SourceTreePtr& tree) {
   try {
     return safetensors::read_metadata(*open_file(path, tree)).contains(kInfo);
   } catch (const Error&) {
-    return false;  // whoever takes it for something else says what is wrong
+    return false;  // the format that takes it reports what is wrong
   }
 }
 

@@ -34,7 +34,7 @@ struct Joined {
   Shape shape{};
   DType dtype = DType::kFloat32;
   std::vector<ShardBox> boxes{};
-  /// Parts of different dimensions, or beyond all numbers: whoever joins them refuses that.
+  /// Its parts have different dimensions, or are too large to count; joining them is refused.
   bool is_wrong = false;
   bool is_proven = false;
 

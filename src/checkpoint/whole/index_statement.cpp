@@ -134,7 +134,7 @@ std::optional<std::uint64_t> read_total_size(const std::string& json) {
     }
     reader.finish();
   } catch (const Error&) {
-    return std::nullopt;  // whoever reads the map itself says what is wrong
+    return std::nullopt;  // reading the map itself reports what is wrong
   }
   return total;
 }

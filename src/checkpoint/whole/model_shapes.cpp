@@ -150,7 +150,7 @@ modelmap::ModelConfig config_in(const std::string& text) {
   try {
     return modelmap::ModelConfig::parse(text);
   } catch (const Error&) {
-    return {};  // whoever needs it says what is wrong with it
+    return {};  // the code that needs it reports what is wrong
   }
 }
 

@@ -285,7 +285,7 @@ Error advised(const Error& error, const Given& given) {
       if (auto better = advise(error, given)) return std::move(*better);
     }
   } catch (const Error&) {
-    // What was found first is right all the same.
+    // The first error is right all the same.
   } catch (const fs::filesystem_error&) {
   }
   return error;

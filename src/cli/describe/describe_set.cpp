@@ -144,7 +144,7 @@ class Describer {
         fmt::format("{} ({}): {}", fmt::join(methods, ", "), out_.model.quantization_by, shown);
   }
 
-  /// What cannot be told of them is no matter of a description: dequantize() says it.
+  /// A description leaves out what cannot be told of them; dequantize() reports it.
   void find_quantized() {
     try {
       quantized_ = quantized_model(set_.files(), set_.completeness().config, nullptr);
@@ -190,7 +190,7 @@ class Describer {
       for (const std::string& key : words.ambiguous) out_.headers.emplace_back(key, "null");
       out_.index = std::move(words.index);
     } catch (const Error&) {
-      // What reads it to show the model says what is wrong.
+      // The code that reads it to show the model reports what is wrong.
     }
   }
 

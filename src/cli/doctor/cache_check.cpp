@@ -35,7 +35,7 @@ constexpr const char* kLocksCheck = "cache-locks";
 constexpr const char* kSpaceCheck = "cache-space";
 constexpr mode_t kOthers = 0077;
 
-/// The nearest directory above that is there: what is missing is made on the same file system.
+/// The nearest existing directory above; missing ones would be made on its file system.
 fs::path existing_part(fs::path path) {
   std::error_code failed;
   while (!fs::exists(path, failed) && path.has_relative_path()) path = path.parent_path();

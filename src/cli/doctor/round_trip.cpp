@@ -74,7 +74,7 @@ class RoundTrip {
   bool mounted_ = false;
 };
 
-/// What one that was given up has left.
+/// Removes what an abandoned round trip has left.
 Findings take_away(const std::string& prefix) {
   for (const auto& entry : fs::directory_iterator(fs::temp_directory_path())) {
     if (!entry.path().filename().string().starts_with(prefix)) continue;

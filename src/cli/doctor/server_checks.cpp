@@ -38,7 +38,7 @@ std::string date_of(std::int64_t seconds) {
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-/// So that a failure is told of before the time of the check is over.
+/// Short enough to report a failure before the time of the check is over.
 void set_up(const Given& given, std::chrono::seconds limit) {
   apply_storage(given);
   auto& patience = transport_settings().patience;

@@ -95,7 +95,7 @@ std::optional<std::uint64_t> bytes_of_unit(std::string_view unit, bool thousands
 void check_number(const Option& option, const std::string& text, const std::string& see_help) {
   const auto number = parse_signed_number(text);
   if (number && *number >= option.least && *number <= option.most) return;
-  // A range that only the machine sets tells nobody anything.
+  // A limit of the integer type is no help to the user.
   if (option.most < std::numeric_limits<unsigned>::max()) {
     throw does_not_take(option, text)
         .hint(fmt::format("it takes {} to {}", option.least, option.most));

@@ -75,7 +75,7 @@ std::vector<std::string> filled_arguments(const Given& given, const ConfigFile& 
 }
 
 /// The first argument may be meant as the name of a mount, and be misspelt. A path that exists is
-/// not, nor one of as many arguments as the command takes, unless it is like a name.
+/// not, nor one among the full number of arguments, unless it looks like a name.
 void require_mount(const ConfigFile& file, const std::string& name, bool all_given) {
   if (!file.has_mounts() || name.find('/') != std::string::npos) return;
   std::error_code failed;

@@ -33,7 +33,7 @@ void refuse_secret(const std::string& url, const std::string& what) {
       .hint("open it in each process, or name an s3:// source, whose keys are in the environment");
 }
 
-/// As it holds in any working directory.
+/// A form of the path that is valid in any working directory.
 std::string lasting(const std::string& text, const std::string& what, bool is_path, KeptFor use) {
   if (is_url(text)) {
     if (use == KeptFor::kPickle) refuse_secret(text, what);

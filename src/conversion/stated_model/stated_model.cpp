@@ -203,7 +203,7 @@ class ModelStatement {
       std::vector<std::string> names;
       for (const std::string_view rest : layer.rest) {
         std::string name = name_of(block, layer.number, rest);
-        // Of as few layers as lack it, one may just as well have too much.
+        // If few layers have it, these may have too much instead of the others too little.
         const bool counts = layer.is_rare || (is_known && numbers_->shapes.find(name));
         if (counts && takes(name)) names.push_back(std::move(name));
       }
@@ -351,7 +351,7 @@ ModelQuestion model_question(const SourceRequest& request, const CheckpointSet& 
 std::filesystem::path config_of(const ModelQuestion& question) {
   if (!question.config.empty()) return named_config(question.config);
   if (!is_alone(question)) return question.set.completeness().config;
-  // That it is a part has been said already.
+  // The user already knows that it is a part.
   if (!question.set.completeness().doubts.empty() || is_url(root_of(question))) return {};
   return root_of(question).parent_path() / "config.json";
 }

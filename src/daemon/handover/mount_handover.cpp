@@ -128,7 +128,7 @@ void MountHandover::save_tree() {
   });
 }
 
-/// It lives as long as this process.
+/// From now on, the mount ends with this process.
 void MountHandover::cannot_be_handed_over(const std::exception& why) {
   record_ = nullptr;
   log_warning(LogEvent::kHandOverImpossible,

@@ -130,7 +130,7 @@ void Takeover::wait_for_end() noexcept {
   try {
     static_cast<void>(socket_->receive(kAnswerPatience));
   } catch (const std::exception&) {
-    // It sends nothing any more.
+    // The other process has ended, or sends nothing more.
   }
   socket_.reset();
 }

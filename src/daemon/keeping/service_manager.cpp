@@ -51,7 +51,7 @@ void notify_service_manager(const std::string& state, std::span<const int> descr
 }
 
 void ServiceManagerKeeper::keep(int fuse, int requests, int state) noexcept {
-  // Of a name the manager keeps as many as it is given, but none twice.
+  // The manager keeps all descriptors that it is given under a name, but none twice.
   store(kFuseName, fuse);
   store(kRequestsName, requests);
   store(kStateName, state);

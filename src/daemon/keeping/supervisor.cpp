@@ -197,7 +197,7 @@ class Supervisor {
     try {
       message = talk_->receive(std::chrono::milliseconds(-1));
     } catch (const std::exception&) {
-      // It will end.
+      // Its connection is broken, so it will end.
     }
     if (!message || !kept_) {
       talk_.reset();

@@ -43,7 +43,7 @@ bool Journal::is_there() const noexcept {
 bool Journal::send(const std::string& entry) const noexcept {
   const Descriptor socket = connect_datagrams(path_);
   if (socket.get() < 0) return false;
-  // A journal that hangs must not hold up who logs.
+  // A journal that hangs must not block the threads that log.
   constexpr timeval kPatience{.tv_sec = 1, .tv_usec = 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   const int failed = send_message(socket.get(), entry, {});

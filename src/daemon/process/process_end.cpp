@@ -23,7 +23,7 @@ int leave(int exit_code) noexcept {
     std::cout.flush();
     spdlog::default_logger_raw()->flush();
   } catch (...) {
-    // What cannot be written has been tried.
+    // Writing was tried; there is nowhere to report the failure.
   }
   static_cast<void>(std::fflush(nullptr));
   ::_exit(exit_code);

@@ -112,7 +112,7 @@ bool belongs_to(const Sample& sample, std::string_view family, std::string_view 
   return sample.has_bound ? suffix == "_bucket" : suffix == "_sum" || suffix == "_count";
 }
 
-/// What stands in one mount's text.
+/// A family of metrics in the text of one mount.
 struct ReadFamily {
   std::string_view name;
   std::string_view help;

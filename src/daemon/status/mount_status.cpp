@@ -59,7 +59,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kReadyPatience{2000};
 
-/// As the file of a ready mount says it.
+/// The content of `ready` of a ready mount.
 constexpr const char* kReady = "ready\n";
 
 TaskResult ask(const std::string& path) {

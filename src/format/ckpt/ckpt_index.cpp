@@ -253,7 +253,7 @@ FileIndex read_index(const ByteSource& source, const NameOrders* known) {
     source.check_unchanged();
     return index;
   } catch (Error& error) {
-    // What looks damaged may be a file that is being written.
+    // A file that looks damaged may still be being written.
     if (error.kind() == ErrorKind::kBadInput) source.check_unchanged();
     error.in_file(source.name());
     throw;

@@ -11,7 +11,7 @@
 namespace reshardfs {
 namespace {
 
-/// As many hops in a row must be the same.
+/// The number of equal hops in a row that is required.
 constexpr std::size_t kContext = 3;
 
 bool are_near(std::uint64_t a, std::uint64_t b) noexcept {

@@ -58,7 +58,7 @@ class DecryptedSource : public ByteSource {
     try {
       std::vector<ByteRange> stored;
       for (const ByteRange& range : ranges) {
-        if (!ByteRange::whole(size_).contains(range)) return;  // who reads it gets the error
+        if (!ByteRange::whole(size_).contains(range)) return;  // the read itself reports the error
         add_stored(range, stored);
       }
       encrypted_->foresee(stored, when);

@@ -19,7 +19,7 @@
 namespace reshardfs::safetensors {
 namespace {
 
-/// Of what should be the name of a type.
+/// The columns that messages show of a wrong type name.
 constexpr std::size_t kShownColumns = 40;
 
 /// What each tensor has, in the order in which it is written.
@@ -52,7 +52,7 @@ class HeaderReader {
   std::uint64_t number(const ParsedTensor& tensor, const std::string& field, const char* expected);
   void count_entry();
   void refuse_twice() const;
-  /// What stands where something else must.
+  /// Describes the text found in the place of what is expected.
   std::string found();
   [[noreturn]] static void fail_tensor(const ParsedTensor& tensor, const std::string& message) {
     throw Error(ErrorKind::kBadInput, message).for_parameter(tensor.name);

@@ -176,7 +176,7 @@ class DTensorReader {
     return sizes;
   }
 
-  /// Of a list or tuple of numbers; none if it is something else.
+  /// The numbers of a list or tuple; empty for anything else.
   std::vector<std::int64_t> numbers(PickleValue value) const {
     std::vector<std::int64_t> all;
     bool good = true;

@@ -216,7 +216,7 @@ int only_descriptor(const FuseSocket& socket, const DescriptorMessage& message) 
   return kept;
 }
 
-/// Those that listen may get connections from others than who has the descriptor.
+/// A listening socket may also get connections from programs that do not have the descriptor.
 HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connections,
                       const Listener* listener, const Wait& wait) {
   for (;;) {

@@ -20,7 +20,7 @@ void Ticker::start() noexcept {
   try {
     thread_ = std::thread([this] { keep_ticking(); });
   } catch (const std::exception&) {
-    // The next one who wants it tries again.
+    // The next caller tries again.
   }
 }
 

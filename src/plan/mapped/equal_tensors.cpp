@@ -111,7 +111,7 @@ std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
   one.read(range.offset(), left, batch);
   other.read(range.offset(), right, batch);
   batch.check();
-  // What a map pads with is not what the source has to have.
+  // What a map pads with need not be in the source.
   other.for_each_run(range, [&](const StridedRun& run) {
     if (run.literal == nullptr || has_fill) return;
     const std::uint64_t at = run.destination_offset - range.offset();

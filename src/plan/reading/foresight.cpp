@@ -53,7 +53,7 @@ void foresee_beginning(std::uint64_t size, UsesOfRange uses) noexcept {
     const std::uint64_t length = std::min(size, BlockPool::process().window());
     if (length > 0) foresee_range({0, length}, Foresight::kAhead, uses);
   } catch (const std::exception&) {
-    // As above.
+    // Without reading ahead, reads are only slower.
   }
 }
 

@@ -97,8 +97,8 @@ struct Plane {
   Nest::Loop columns;  ///< Loop::from is 1
 };
 
-/// The number of the loop that goes over a row of the source, which is none of the destination;
-/// that of no loop if there is none.
+/// The number of the loop over a row of the source that is no row of the destination; the number
+/// of loops if there is none.
 std::size_t columns_of(const Nest& nest) noexcept {
   const auto loops = nest.loops();
   if (loops.empty() || loops[0].to != 1) return loops.size();

@@ -67,7 +67,7 @@ struct Side {
 
 }  // namespace
 
-/// Of one --rename or --drop.
+/// The rule of one --rename or --drop.
 class RenameRule {
  public:
   RenameRule(std::string_view option, std::string given, const std::string& from,

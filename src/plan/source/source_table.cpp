@@ -189,7 +189,7 @@ void SourceTable::require_none_refused(const NameTaker& takes) const {
   throw error;
 }
 
-/// All at once, as above.
+/// Names all parameters that lack rows in one message.
 void SourceTable::require_extents(const NameTaker& takes) const {
   std::optional<Error> first;
   std::vector<std::string> others;
@@ -289,7 +289,7 @@ Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
 }
 
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
-  // No file has it as it is, but its grid knows who has the same slices.
+  // No file has the tensor that the map makes, but its grid knows which ranks have equal slices.
   if (mapped_from_) return are_replicas_equal(*parameter.grid);
   Holding stage_first;
   std::optional<std::int64_t> stage;

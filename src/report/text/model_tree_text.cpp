@@ -128,7 +128,7 @@ class Drawing {
     depth_ = style.depth > 0 ? style.depth : fitting_depth(levels);
     // Limits the lines of a model without levels.
     if (style.depth == 0) most_rows_ = style.lines - std::min(style.lines, kOtherLines);
-    // Where all are held by the same ranks, there is nothing to tell apart.
+    // If the same ranks hold all of it, naming them tells nothing.
     shows_ranks_ = root.ranks.empty();
     add_row(root, "all", "");
     add_children(root, 1, "");

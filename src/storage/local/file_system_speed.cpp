@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kLongest{250};
 
 /// A read that takes so many times as long as usual is stuck.
 constexpr int kManyTimes = 8;
-/// How often those who read look whether others are stuck.
+/// How often a reading thread checks whether other reads are stuck.
 constexpr std::chrono::milliseconds kDirectLookInterval{20};
 
 struct Speeds {

@@ -118,13 +118,13 @@ bool Watches::start() {
 
 std::shared_ptr<const FileWatch> Watches::add(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  // Before the kernel watches: there would be nobody to end that.
+  // Made before the kernel watches: without it, nothing would end the watch.
   auto watch = std::make_shared<Watch>(*this);
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
   const int number = ::inotify_add_watch(inotify_, path.c_str(), kMaybeWritten | kAltered);
   if (number < 0) return nullptr;
-  // What is in the queue belongs to those who have asked before.
+  // Events already in the queue belong to earlier watches.
   drain();
   if (const auto known = by_number_.find(number); known != by_number_.end()) {
     if (std::shared_ptr<Watch> shared = known->second->self_.lock()) return shared;

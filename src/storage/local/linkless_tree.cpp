@@ -31,7 +31,7 @@ int open_by_kernel(int directory, const std::filesystem::path& path, int flags) 
 
 /// @return none, with errno, if it is no directory: ELOOP for a link.
 Descriptor enter(int directory, const std::filesystem::path& name) {
-  // What is opened like this may be a link, and then it is the link itself.
+  // O_PATH with O_NOFOLLOW opens a link itself.
   Descriptor opened(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const auto found = opened ? opened.status() : std::nullopt;
   if (!found || S_ISDIR(found->st_mode)) return found ? std::move(opened) : Descriptor();

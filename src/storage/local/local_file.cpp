@@ -86,7 +86,7 @@ DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
 }
 
 /// What network file systems, and those of other processes, say of an open file when their server
-/// has been restarted. A timeout is none of them: opening the file would only wait as long.
+/// has been restarted. A timeout is not one of them: opening the file would wait just as long.
 bool tells_of_lost_handle(const Error& error) noexcept {
   if (error.kind() != ErrorKind::kIo) return false;
   switch (error.os_error()) {
@@ -166,7 +166,7 @@ LocalFile::LocalFile(DescriptorPtr descriptor, Place place, DescriptorPool& pool
   if (pool_.take_place()) {
     own_ = std::move(descriptor);
   } else {
-    // It is about to be read.
+    // The file is about to be read.
     pool_.get(this, [&] { return std::move(descriptor); });
   }
 }

@@ -63,7 +63,7 @@ class LocalReaders::File {
   const Task* last = nullptr;  ///< the one that began last, until it ends
 };
 
-/// What a thread does needs no memory: there would be nobody to tell that there is none.
+/// A thread's work needs no memory, because nothing could handle its lack.
 struct LocalReaders::State {
   explicit State(const Limits& its_limits) : limits(its_limits) {}
 

@@ -32,7 +32,7 @@ struct Sectors {
   std::uint64_t end = 0;
 };
 
-/// @param bridged gaps of as many are fetched, too.
+/// @param bridged gaps of up to this many bytes are fetched, too.
 std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges, std::uint64_t bridged) {
   std::vector<Sectors> all;
   all.reserve(ranges.size());

@@ -157,7 +157,7 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
 
 void BlockPool::read_alone(const RangeFetcher& fetcher, std::uint64_t offset,
                            std::span<std::byte> out) {
-  /// In memory of its own: who asked for it may leave.
+  /// In memory of its own, because the reader may stop waiting.
   struct Lone : Fetch {
     Memory bytes;
   };

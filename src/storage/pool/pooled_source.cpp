@@ -63,7 +63,7 @@ void PooledSource::read_ahead_of(const ByteRange& read) const noexcept {
         readers_.advance(this, size(), read, pool_.window(), StreamWindows::Clock::now());
     if (!advice.ahead.empty()) foresee(std::span(&advice.ahead, 1), Foresight::kAhead);
   } catch (const std::exception&) {
-    // It is only slower without.
+    // Without it, reads are only slower.
   }
 }
 
@@ -77,7 +77,7 @@ void PooledSource::read_many(std::span<const ReadRequest> parts) const {
   for (const ReadRequest& part : parts) read(part);
 }
 
-/// What is in the cache on disk is near enough.
+/// Leaves out blocks in the cache on disk, which are near enough.
 std::vector<ByteRange> PooledSource::not_kept(std::span<const ByteRange> ranges) const {
   std::vector<ByteRange> missing;
   std::uint64_t known = ~std::uint64_t{0};  // a block
@@ -101,7 +101,7 @@ void PooledSource::foresee(std::span<const ByteRange> ranges, Foresight when) co
   try {
     const ByteRange all = ByteRange::whole(size());
     for (const ByteRange& range : ranges) {
-      if (!all.contains(range)) return;  // who reads it gets the error
+      if (!all.contains(range)) return;  // the read itself reports the error
     }
     if (cached_ != nullptr) {
       pool_.foresee(number_, *fetcher_, not_kept(ranges), when);

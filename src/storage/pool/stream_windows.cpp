@@ -29,8 +29,8 @@ std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
   return std::max<std::uint64_t>(count, 1);
 }
 
-/// Who reads here and there may come near the last place by chance, which is not to be taken for
-/// reading on: what is fetched ahead would be for nothing.
+/// A random read may come near the last place by chance. It must not count as a sequential one,
+/// because what is then fetched ahead would be wasted.
 bool StreamWindows::goes_on(Stream& stream, const ByteRange& read) noexcept {
   if (stream.window > 0 && read.offset() <= stream.horizon + kNear) return true;
   const bool behind_it = read.offset() <= stream.next + kGap;
@@ -88,7 +88,7 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
                                              Clock::time_point now) {
   const std::scoped_lock lock(mutex_);
   if (begin_ == Begin::kAtFirstByte && read.offset() == 0) {
-    // Who begins again after all was read is another reader: memory may have lost what that had.
+    // A read from the beginning after all was read is another reader's; the blocks may be gone.
     streams_.remove_if(
         [&](const Stream& stream) { return stream.file == file && stream.next >= size; });
   }

@@ -120,7 +120,7 @@ class WebBackend final : public Backend {
   PathKind kind(const std::filesystem::path& location) const override {
     const std::string name = shown_location(location.string());
     const std::string url = web_url(location);
-    // What is signed is signed for one file, and to be read.
+    // A signed URL is valid for one file, and for reading only.
     if (url.find('?') != std::string::npos) return PathKind::kOther;
     // A URL without the slash leads to the one with it where that is a directory.
     const FoundFile directory = look_for(directory_url(location), name);

@@ -96,7 +96,7 @@ std::int64_t DerivedOptimizer::size_for(const Layout& source, std::int64_t holde
   return checked_parts(*wanted_, holders);
 }
 
-/// As many as a stage may have.
+/// The most devices of a stage.
 constexpr std::int64_t kMaxDevices = 1 << 20;
 
 std::set<std::string> names_of(const Strategy& source) {

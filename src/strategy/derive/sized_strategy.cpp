@@ -8,7 +8,7 @@
 namespace reshardfs {
 namespace {
 
-/// As many as a stage may have.
+/// The most devices of a stage.
 constexpr std::int64_t kMostDevices = 1 << 20;
 
 constexpr const char* kWriteRules = "write rules for the target instead: see reshardfs-strategy(5)";

@@ -223,7 +223,7 @@ bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy&
         break;
       default:
         if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-          // Finding out that a field is none costs more than passing over it.
+          // Examining a stray field costs more than skipping it: hence a limit.
           if (++strays > kMaxStrategyItems) throw not_a_strategy();
           refuse_stray_layout(WireFormatLite::GetTagFieldNumber(tag), item_bytes(input, bytes));
           break;

@@ -62,7 +62,7 @@ bool fill(std::vector<LayerPlacement>& placements, const Strategy& strategy) {
         const std::optional<std::int64_t> layer = placement.layer_of(name);
         if (!layer) continue;
         if (*layer >= kMaxLayers) wrong.insert(&placement);
-        // What several stages share is said by its rule.
+        // A parameter of several stages has a rule that states them.
         if (*layer >= kMaxLayers || strategy.stages_of(name).size() > 1) break;
         const auto index = static_cast<std::size_t>(*layer);
         auto& stages = placement.stage_of_layer;

@@ -108,7 +108,7 @@ class RulesWriter {
     return rule;
   }
 
-  /// What most parameters have is said once.
+  /// The optimizer's cut of most parameters is written once.
   void choose_default_optimizer() {
     std::map<std::string, std::size_t> uses;
     for (const auto& item : group_of_) ++uses[rules_[item.second].cut.optimizer];

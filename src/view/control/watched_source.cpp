@@ -73,7 +73,7 @@ std::optional<SourceChange> WatchedSource::known() const noexcept {
       }
     }
   } catch (const std::exception&) {
-    // No memory: the next one who asks learns it.
+    // No memory: the next caller learns it.
   }
   return std::nullopt;
 }
@@ -106,7 +106,7 @@ std::optional<SourceChange> OpenedSources::known() noexcept {
       if (auto change = source->known()) return change;
     }
   } catch (const std::exception&) {
-    // No memory: the next one who asks learns it.
+    // No memory: the next caller learns it.
   }
   return std::nullopt;
 }

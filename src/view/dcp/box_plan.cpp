@@ -45,7 +45,7 @@ std::vector<Box> boxes_of_cell(const Slicing& slicing, const std::vector<std::in
   return boxes;
 }
 
-/// How a cut lies on the ranks: each box, and who has it.
+/// How a cut lies on the ranks: each box, and the ranks that have it.
 struct RankCut {
   std::shared_ptr<const std::vector<Box>> boxes;
   std::vector<std::vector<std::size_t>> holders;  ///< ranks, of each box; ascending

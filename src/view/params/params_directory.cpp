@@ -128,8 +128,8 @@ void append_item(std::string& out, const TargetParameter& parameter, const std::
   out += '}';
 }
 
-/// Linux takes paths of 4095 bytes. What is left is for the mount point: one path that is too long
-/// to be opened would fail whoever lists or copies the whole directory.
+/// Linux takes paths of 4095 bytes; the rest is for the mount point. One path too long to be opened
+/// would make programs fail that list or copy the whole directory.
 constexpr std::size_t kMaxPathBytes = 3072;
 constexpr std::size_t kShownColumns = 40;
 
