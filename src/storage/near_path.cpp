@@ -36,6 +36,26 @@ std::string url_at_end(const std::filesystem::path& path) {
   return "";
 }
 
+/// The path with the first name that does not exist replaced by a near one; empty if there is none,
+/// or it does not lead to the rest.
+std::filesystem::path near_path(std::filesystem::path wrong) {
+  std::filesystem::path rest;
+  const auto parent_of = [](const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  };
+  while (!is_url(wrong) && path_kind(parent_of(wrong)) == PathKind::kMissing) {
+    rest = rest.empty() ? wrong.filename() : wrong.filename() / rest;
+    wrong = wrong.parent_path();
+  }
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(parent_of(wrong))) names.push_back(entry.name);
+  const auto near = near_name(wrong.filename().string(), names);
+  if (!near) return {};
+  const std::filesystem::path found = wrong.replace_filename(*near);
+  if (rest.empty()) return found;
+  return path_kind(found / rest) == PathKind::kMissing ? std::filesystem::path() : found / rest;
+}
+
 }  // namespace
 
 std::string did_you_mean_path(const std::filesystem::path& path) noexcept {
@@ -44,14 +64,8 @@ std::string did_you_mean_path(const std::filesystem::path& path) noexcept {
     if (!url.empty()) return "did you mean '" + printable(url) + "'?";
     std::string first = is_url(path) ? std::string() : mount_it_first(path);
     if (!first.empty()) return first;
-    const std::filesystem::path plain = without_trailing_slash(path);
-    const std::filesystem::path parent = plain.has_parent_path() ? plain.parent_path() : ".";
-    std::vector<std::string> names;
-    for (const DirectoryEntry& entry : list_directory(parent)) names.push_back(entry.name);
-    const auto near = near_name(plain.filename().string(), names);
-    if (!near) return "";
-    return "did you mean '" +
-           printable(plain.has_parent_path() ? (parent / *near).string() : *near) + "'?";
+    const std::filesystem::path near = near_path(without_trailing_slash(path));
+    return near.empty() ? "" : "did you mean '" + printable(near.string()) + "'?";
   } catch (const std::exception&) {
     return "";  // what is not there cannot be compared with what cannot be listed
   }

@@ -120,6 +120,7 @@ class Misspelt(Answers):
                     f"{self.made.source} mnt")
         self.mount_answer(["a", "b"], f"2 arguments too many: 'a', 'b'; {usage}")
         self.answer(["hash"], "SOURCE is missing; write reshardfs hash SOURCE [FILE]")
+        self.answer(["map", "list", "a"], "1 argument too many: 'a'; write reshardfs map list")
         self.answer(["map", "show", "x"],
                     "--source is missing; see 'reshardfs map show --help'")
 
@@ -132,6 +133,8 @@ class Misspelt(Answers):
              "--read-ahead-kb does not take 'x'; see 'reshardfs mount --help'"),
             (["--shard-size", "5XB"], "--shard-size: there is no unit 'xb'; write a size such as "
              "500MB, 5GB or 5GiB"),
+            (["--align", "12"],
+             "--align does not take '12'; it takes 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096"),
         ):
             with self.subTest(options):
                 self.mount_answer(list(options), expected)
@@ -170,6 +173,9 @@ class Misspelt(Answers):
         self.answer(["mount", source.with_name("scr"), self.mountpoint],
                     f"{source.with_name('scr')}: no such file or directory; did you mean "
                     f"'{source}'?")
+        self.answer(["mount", source.with_name("scr") / "rank_0", self.mountpoint],
+                    f"{source.with_name('scr') / 'rank_0'}: no such file or directory; did you mean "
+                    f"'{source / 'rank_0'}'?")
         wrong = self.made.directory / "src_stratgy.ckpt"
         self.mount_answer(["--src-strategy", wrong], f"{wrong}: no such file or "
                           f"directory; did you mean '{self.made.src_strategy}'?")
@@ -279,11 +285,11 @@ class Mistaken(Answers):
         return directory
 
     def test_plain_files(self) -> None:
-        pattern = "or, if each is a rank's, give their pattern with --src-pattern"
+        pattern = "if each is one rank's, give their pattern with --src-pattern"
         several, one = self.plain_files(7), self.plain_files(1)
         names = ", ".join(f"'net-{number}_100.ckpt'" for number in range(1, 6))
         self.answer(["mount", several, self.mountpoint],
-                    f"{several}: 7 checkpoints here: {names} and 2 more; name one, {pattern}")
+                    f"{several}: 7 checkpoints here: {names} and 2 more; name one; {pattern}")
         self.answer(["inspect", one],
                     f"{one}: has one checkpoint, 'net-1_100.ckpt'; run: reshardfs inspect {one}/net-1_100.ckpt")
 

@@ -184,8 +184,8 @@ std::optional<Error> about_missing_argument(const Error& error, const Given& giv
 /// A checkpoint as the argument of a command that shows strategies.
 std::optional<Error> about_strategy_argument(const Error& error, const Given& given) {
   const auto& expected = given.command().arguments;
-  if (!is_about_content(error) || given.arguments.empty() || expected.front().name != "FILE" ||
-      !given.command().name.starts_with("strategy ")) {
+  if (!is_about_content(error) || given.arguments.empty() || expected.empty() ||
+      expected.front().name != "FILE" || !given.command().name.starts_with("strategy ")) {
     return std::nullopt;
   }
   const std::string& named = given.arguments.front();
@@ -251,6 +251,7 @@ std::optional<Error> about_hub_name(const Error& error, const Given& given) {
   }
   const fs::path cached = hub_directory(named);
   if (path_kind(cached) == PathKind::kMissing) {
+    if (!did_you_mean_path(named).empty()) return std::nullopt;
     return instead_of(error, error.message(),
                       "give a directory or a file; the model of a hub is downloaded by 'hf "
                       "download " +

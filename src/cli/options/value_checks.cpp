@@ -68,7 +68,7 @@ constexpr std::array<OtherValue, 11> kOtherValues{{
     {"views", "huggingface", "did you mean 'hf'?"},
     {"views", "safetensors", "did you mean 'merged-safetensors'?"},
     {"views", "torch", "did you mean 'merged-torch'?"},
-    {"views", "all", "without --views, there are all that need no choice"},
+    {"views", "all", "leave --views out to show all views that need no further choice"},
 }};
 
 std::string other_value(const Option& option, const std::string& text) {
@@ -243,7 +243,7 @@ void check_value(const Option& option, const std::string& text, const std::strin
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
     throw does_not_take(option, text)
         .hint(other_value(option, text))
-        .hint(did_you_mean(text, choices))
+        .hint(parse_signed_number(text) ? "" : did_you_mean(text, choices))
         .hint(fmt::format("it takes {}", fmt::join(choices, ", ")));
   }
   if (option.check != nullptr) {

@@ -69,8 +69,9 @@ void check_directory(const fs::path& mountpoint) {
 /// not even be killed.
 void check_apart(const fs::path& mountpoint, const fs::path& source) {
   if (is_url(source)) return;
-  const fs::path mount_path = real_mountpoint(mountpoint);
   std::error_code error;
+  const fs::path mount_path = fs::weakly_canonical(mountpoint, error);
+  if (error) throw io_error("look at the mount point", mountpoint, error.value());
   const fs::path source_path = fs::weakly_canonical(source, error);
   if (error) throw io_error("look at the source", source, error.value());
   const std::string hint = "choose a mount point outside the source";
@@ -118,6 +119,10 @@ void check_empty(const fs::path& mountpoint) {
 void check_mountpoint(const fs::path& mountpoint, const fs::path& source, bool allow_nonempty) {
   if (const auto descriptor = fuse_descriptor(mountpoint))
     return check_fuse_descriptor(*descriptor);
+  // The user is told to make a missing directory, so its place must be right.
+  std::error_code failed;
+  const bool is_missing = fs::status(mountpoint, failed).type() == fs::file_type::not_found;
+  if (is_missing && !mountpoint.empty()) check_apart(mountpoint, source);
   check_directory(mountpoint);
   check_apart(mountpoint, source);
   if (!allow_nonempty) check_empty(mountpoint);
