@@ -13,7 +13,7 @@ from ._arguments import encoded, integer, name_text, path_text
 from ._boxes import Reads, lazy, read_into_all
 from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
-from ._html import page_of_checkpoint
+from ._html import counted, page_of_checkpoint
 from ._pickling import kept
 from ._tensor import State, Tensor, whole_state
 from ._values import Value, checked, values_of
@@ -143,7 +143,7 @@ class Checkpoint:
         return Checkpoint, kept(self._core)
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{len(self.ranks)} ranks"
+        state = "closed" if self.closed else counted(len(self.ranks), "rank")
         return f"<reshardfs.Checkpoint {self.source!r}: {state}>"
 
     def _repr_html_(self) -> str:

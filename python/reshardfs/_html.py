@@ -14,6 +14,10 @@ _LINES = 40
 _MOST_RANKS = 16
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
 def _size(count: float) -> str:
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
@@ -32,7 +36,7 @@ def _bytes(tensors: _core.TensorSet) -> int:
 
 def page_of_state(title: str, tensors: _core.TensorSet) -> str:
     size = _size(_bytes(tensors))
-    return f"<p><b>{escape(title)}</b>: {len(tensors)} tensors, {size}</p>{_tree(tensors)}"
+    return f"<p><b>{escape(title)}</b>: {counted(len(tensors), 'tensor')}, {size}</p>{_tree(tensors)}"
 
 
 def page_of_checkpoint(source: str, checkpoint: _core.Checkpoint) -> str:
@@ -40,7 +44,7 @@ def page_of_checkpoint(source: str, checkpoint: _core.Checkpoint) -> str:
         return f"<p><b>{escape(source)}</b>: closed</p>"
     ranks = checkpoint.ranks
     step = f", step {escape(checkpoint.step)}" if checkpoint.step else ""
-    parts = [f"<p><b>{escape(source)}</b>: {len(ranks)} ranks{step}</p>"]
+    parts = [f"<p><b>{escape(source)}</b>: {counted(len(ranks), 'rank')}{step}</p>"]
     parts += [f"<p>⚠ {escape(line)}</p>" for line in checkpoint.warnings]
     try:
         parts.append(_tree(checkpoint.whole_tensors()))

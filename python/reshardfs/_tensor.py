@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, Tuple
 from . import _core, _forks
 from ._arguments import encoded, integer, is_bool, name_list, name_text, thread_count
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue
-from ._html import page_of_state, page_of_tensor
+from ._html import counted, page_of_state, page_of_tensor
 from ._pickling import Kept, kept, opened
 from ._types import numpy_dtype
 
@@ -292,7 +292,8 @@ class State(Mapping[str, Tensor]):
         return _forks.here(self._checkpoint).metadata()
 
     def __repr__(self) -> str:
-        return f"<reshardfs.State of {self._title}: {len(self)} tensors, {self.nbytes} bytes>"
+        tensors = counted(len(self), "tensor")
+        return f"<reshardfs.State of {self._title}: {tensors}, {self.nbytes} bytes>"
 
     @property
     def nbytes(self) -> int:

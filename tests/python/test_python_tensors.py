@@ -320,6 +320,8 @@ class States(unittest.TestCase):
             self.assertEqual(checkpoint.warnings, [])
             self.assertIsInstance(checkpoint.notes, list)
             self.assertIn("4 ranks", repr(checkpoint))
+            with opened(made, ranks=[1]) as one:
+                self.assertIn(": 1 rank>", repr(one))
             self.assertIn("rank 0", repr(checkpoint.rank(0)))
             tensor = checkpoint.merged["lm_head.weight"]
             self.assertRegex(repr(tensor), r"'lm_head.weight' float64 \[\d+, \d+\]")
