@@ -96,8 +96,10 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
                       counted(report.parameters, "parameter"), human_bytes(report.bytes));
   if (report.quantized > 0) text += ", " + counted(report.quantized, "quantized weight");
   if (!report.step.empty()) text += ", step " + report.step;
-  text += fmt::format("; CRC good in {}, none in {}", counted(report.crc_good, "file"),
-                      counted(report.crc_none, "file"));
+  text += report.crc_none == report.files
+              ? "; no file has a CRC"
+              : fmt::format("; CRC good in {}, none in {}", counted(report.crc_good, "file"),
+                            counted(report.crc_none, "file"));
   if (!report.per_rank.empty()) {
     text += "; without a layout, and not the same on all ranks: " + name_list(report.per_rank);
   }
