@@ -57,7 +57,7 @@ void UnmatchedOptions::add_prefixes(std::string_view option,
     });
     if (matches && !prefix.empty()) continue;
     std::string line =
-        std::string(option) + " '" + printable(prefix) + "': no parameter's name begins so";
+        std::string(option) + " '" + printable(prefix) + "': no parameter's name begins with this";
     // The nearest name has the nearest prefix.
     std::vector<std::string> beginnings;
     for (const std::string& name : names) beginnings.push_back(name.substr(0, prefix.size()));

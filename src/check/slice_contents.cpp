@@ -94,7 +94,7 @@ class SliceReader {
     if (!missing.empty()) {
       throw Error(ErrorKind::kMissing,
                   rank_words(missing) + (missing.size() == 1 ? " has" : " have") +
-                      " no file, and only slices of all ranks tell how they were cut")
+                      " no file, and only the slices of all ranks show how they were cut")
           .in_file(set_.root().string())
           .hint("bring the missing files");
     }
@@ -138,9 +138,9 @@ class SliceReader {
       if (names[rank] != names[0]) example = std::to_string(rank);
     }
     throw Error(ErrorKind::kBadInput,
-                "the ranks form no pipeline stages of equal size: rank 0 and rank " + example +
-                    " hold different parameters, and the ranks that hold the same are not as many, "
-                    "or not side by side")
+                "the ranks do not form pipeline stages of equal size: rank 0 and rank " + example +
+                    " hold different parameters, and the groups of ranks with the same parameters "
+                    "differ in size, or have gaps")
         .in_file(set_.root().string())
         .hint("of a set that was saved without redundancy, only the saved strategy tells the cuts");
   }

@@ -477,9 +477,10 @@ void Verification::report_open_extents() {
   problem.kind = ProblemKind::kExtent;
   problem.file = options_.source.path.string();
   problem.parameter = first.name;
-  problem.message = "is " + to_string(first.shape) +
-                    " by the files that are there, but it is unknown " + statement.unstated +
-                    (others == 0 ? "" : "; the same of " + counted(others, "more parameter"));
+  problem.message =
+      "is " + to_string(first.shape) + " by the files that are there, but it is unknown " +
+      statement.unstated +
+      (others == 0 ? "" : "; the same holds for " + counted(others, "more parameter"));
   report_.problems.push_back(std::move(problem));
 }
 

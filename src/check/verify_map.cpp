@@ -75,7 +75,7 @@ class MapVerification {
     for (const std::string& name : found.uncompared) {
       if (!options_.names.takes(name)) continue;
       report_.warnings.push_back("'" + printable(name) +
-                                 "' was not compared with what the map takes it to equal");
+                                 "' was not compared with the tensor that it equals by the map");
     }
     std::move(found.kept.begin(), found.kept.end(), std::back_inserter(kept_));
   }

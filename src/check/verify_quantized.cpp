@@ -29,7 +29,7 @@ void check_quantized(const CheckpointSet& set,
       Problem problem;
       problem.kind = ProblemKind::kShape;
       problem.parameter = name;
-      problem.message = "does not fit how " + model.file + " says that it is quantized: " + why;
+      problem.message = "does not fit the quantization that " + model.file + " states: " + why;
       report.problems.push_back(std::move(problem));
     }
   }

@@ -95,9 +95,9 @@ const OutputFile& file_named(const Conversion& conversion, const std::string& pa
 
 void write_parameter_out(const Tensor& array, bool npy) {
   if (npy && is_packed(array.dtype())) {
-    throw Error(ErrorKind::kUnsupported, "has elements of " +
-                                             std::string(mindspore_name(array.dtype())) +
-                                             ", which share bytes, as those of no NumPy file do")
+    throw Error(ErrorKind::kUnsupported,
+                "has elements of " + std::string(mindspore_name(array.dtype())) +
+                    ", which share bytes, and NumPy files cannot hold such elements")
         .for_parameter(array.name())
         .hint("leave out --npy to print the bytes");
   }

@@ -71,7 +71,8 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
   lines.push_back(summary_words(guess) + ".");
   if (guess.count(Certainty::kProven) < guess.parameters.size()) {
     lines.emplace_back(
-        "Of rules that begin with '#' one is right, and nothing in the set shows which: remove the "
+        "Of the rules that begin with '#', one is right, but the set does not show which: remove "
+        "the "
         "'#' "
         "from it when you know. Until then, 'undecided' refuses its parameters, unless --exclude "
         "leaves them out.");

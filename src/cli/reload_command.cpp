@@ -40,7 +40,7 @@ Error cannot_reload(const MountEntry& mount, const std::string& what) {
 /// @throws Error if the mount does not say.
 Served served_by(const MountStatus& status) {
   if (status.state != MountState::kLive) {
-    throw Error(ErrorKind::kIo, "the mount does not say how it is")
+    throw Error(ErrorKind::kIo, "the mount does not state its status")
         .in_file(status.mount.mountpoint)
         .hint("run: " + command_line("status", {status.mount.mountpoint}));
   }
@@ -137,8 +137,7 @@ Error not_in_time(const MountEntry& mount, unsigned timeout,
                         "whether it does");
   }
   if (last->is_replacing) {
-    return error(fmt::format("the kernel was not told all that process {} has changed",
-                             last->process))
+    return error(fmt::format("the kernel was not told of all changes by process {}", last->process))
         .hint("programs that read in the mount may hold it up; " + look + "it as replacing");
   }
   return error("the new process was not ready")

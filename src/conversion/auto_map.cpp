@@ -471,8 +471,8 @@ void settle_auto_map(SourceRequest& request, const std::vector<std::string>& sid
   std::vector<std::string>& maps = request.maps.maps;
   if (std::find(maps.begin(), maps.end(), kAuto) == maps.end()) return;
   if (maps.size() > 1) {
-    throw Error(ErrorKind::kUsage,
-                "--map auto stands for one map, and there are " + std::to_string(maps.size()))
+    throw Error(ErrorKind::kUsage, "--map auto stands for one map, but the number of maps is " +
+                                       std::to_string(maps.size()))
         .hint("name all of them");
   }
   const auto set = open_set(request);

@@ -79,7 +79,8 @@ bool is_alignment(std::uint64_t bytes) {
 /// @throws Error kUsage for what the command line cannot have checked.
 void check_output_options(const ConversionOptions& options) {
   if (options.align && !is_alignment(*options.align)) {
-    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(*options.align) + " bytes")
+    throw Error(ErrorKind::kUsage,
+                "an alignment of " + std::to_string(*options.align) + " bytes is not possible")
         .hint("use 8, 16, 32, ... 4096");
   }
   if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {
@@ -88,7 +89,8 @@ void check_output_options(const ConversionOptions& options) {
                                        "' is neither ms nor pt");
   }
   if (options.dcp_shards < 0 || options.dcp_shards > kMostDcpShards) {
-    throw Error(ErrorKind::kUsage, std::to_string(options.dcp_shards) + " shards of dcp")
+    throw Error(ErrorKind::kUsage,
+                std::to_string(options.dcp_shards) + " shards of dcp are not possible")
         .hint("use 1 to " + std::to_string(kMostDcpShards));
   }
   if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
@@ -97,7 +99,7 @@ void check_output_options(const ConversionOptions& options) {
 /// @throws Error kUsage
 void check_stage_layers(const ConversionOptions& options) {
   if (options.stage_layers.empty() || !options.dst_sizes.empty()) return;
-  throw Error(ErrorKind::kUsage, "--stage-layers without sizes for --dst-strategy, as tp=2,pp=4")
+  throw Error(ErrorKind::kUsage, "--stage-layers needs sizes for --dst-strategy, such as tp=2,pp=4")
       .hint("a strategy file or rules say which stage has a layer");
 }
 
@@ -445,7 +447,7 @@ class Opening {
       if (why != refused_parts_.end()) {
         tensors.back().unknown = why->second;
       } else if (has_unknown_codes_ && may_be_quantized(parameter.dtype, tensors.back().shape)) {
-        tensors.back().unknown = "config.json says in a way that is not known how it is quantized";
+        tensors.back().unknown = "config.json states its quantization in an unknown form";
       }
     }
     return tensors;

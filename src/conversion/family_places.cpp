@@ -47,7 +47,7 @@ class Layers {
     if (static_cast<std::int64_t>(names_.size()) == last + 1) return last + 1;
     throw Error(ErrorKind::kBadInput,
                 "the names of the parameters have layer " + std::to_string(last) + ", but only " +
-                    counted(names_.size(), "layer") + ": how many the model has is not known")
+                    counted(names_.size(), "layer") + ": how many the model has is unknown")
         .hint(kGiveConfig);
   }
 

@@ -229,7 +229,8 @@ RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
   if (unknown > 0) {
     header.push_back("To complete, for " + counted(unknown, "parameter") +
                      ": in each rule with 'undecided', remove the '#' of the keys that hold, and");
-    header.emplace_back("'undecided'. What has no 'cut' is whole on all ranks of its stage.");
+    header.emplace_back(
+        "'undecided'. Parameters without 'cut' are whole on all ranks of their stage.");
   }
   return draft_rules(sizes, parameters, header);
 }
@@ -287,7 +288,7 @@ Known<FamilyCut> FamilyTarget::cut_of_weight(const std::string& name, const Shap
   }
   if (planned.is_packed) {
     return Cut::unknown(
-        "several matrices stand in it one after another, each of which ranks cut by itself");
+        "it holds several matrices one after another, each of which is cut by itself");
   }
   FamilyCut cut;
   cut.dimension = planned.dimension;

@@ -240,7 +240,7 @@ IdentityDifference difference_of_sources(const std::optional<JsonValue>& old,
     const JsonValue path = file.find("path").value();
     std::string name = "source file '" + printable(std::string(path.text().value_or(""))) + "'";
     const auto before = with_path(old, path);
-    if (!before) return {"it knows no " + name, kOtherHint};
+    if (!before) return {"it has no " + name, kOtherHint};
     const std::string difference = source_file_difference(*before, file);
     if (difference.empty()) continue;
     name.append(" ").append(difference);
@@ -307,7 +307,7 @@ IdentityDifference identity_difference(const std::optional<JsonValue>& old, cons
     if (are_files && before) return {difference_of_inputs(*before, value), kOtherHint};
     return {"different: " + printable(std::string(value.key())), kOtherHint};
   }
-  return {"different: more than is known", kOtherHint};
+  return {"it differs in an unknown way", kOtherHint};
 }
 
 }  // namespace reshardfs

@@ -27,9 +27,10 @@ std::string ModelMaps::check_type(std::size_t number) const {
   if (map.types.empty() || !counts || serves(map, types)) return {};
   const std::string name = printable(std::filesystem::path(map.file).stem().string());
   if (types.empty()) {
-    throw Error(ErrorKind::kUsage, "--map " + name +
-                                       " needs the model's type, which tells what else has other " +
-                                       "names, and there is no config.json that states it")
+    throw Error(ErrorKind::kUsage,
+                "--map " + name +
+                    " needs the model's type, because other tensors may have other names " +
+                    "too, and no config.json states it")
         .hint("give --model-config, or --map-var model_type=NAME");
   }
   std::vector<std::string> others;
@@ -42,9 +43,8 @@ std::string ModelMaps::check_type(std::size_t number) const {
   }
   const std::string words = "--map " + name + " is not for model_type " + name_list(types);
   if (others.empty() && !map.rest) {
-    return words +
-           ": use 'reshardfs diff' to compare the result with the model, for nothing tells " +
-           "whether its names and fusions are those";
+    return words + ": the model may have other names and fusions; compare the result with " +
+           "the model by 'reshardfs diff'";
   }
   const std::string insist =
       "to use it nevertheless, state the type of its names: --map-var model_type=" +

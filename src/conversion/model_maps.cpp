@@ -144,7 +144,7 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
         .hint("give one for each map, or none");
   }
   if (maps_.empty() && !options.variables.empty()) {
-    throw Error(ErrorKind::kUsage, "--map-var without --map");
+    throw Error(ErrorKind::kUsage, "--map-var needs --map");
   }
   read_config(options.model_config, source, listed);
   read_variables(options.variables);

@@ -115,7 +115,7 @@ void write_inputs(JsonWriter& json, const char* key, const ConversionOptions& op
 std::string difference_of_inputs(const JsonValue& old, const JsonValue& now) {
   for (const JsonValue file : now) {
     if (has(old, file)) continue;
-    if (!has_name(old, file)) return "it knows no file " + name_of(file);
+    if (!has_name(old, file)) return "it has no file " + name_of(file);
     return "file " + name_of(file) +
            (file.find(kVersionMember) ? " has been changed or replaced"
                                       : " has different contents");

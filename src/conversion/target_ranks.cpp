@@ -17,11 +17,7 @@ std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
   if (ranks.empty()) return {all.begin(), all.end()};
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (!all.contains(ranks.back())) {
-    throw Error(ErrorKind::kUsage, "there is no target rank " + format_rank_list({ranks.back()}) +
-                                       ": the target has " + std::to_string(count) + " (0 to " +
-                                       std::to_string(count - 1) + ")");
-  }
+  require_rank(ranks.back(), count);
   return ranks;
 }
 
@@ -50,19 +46,21 @@ void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks
     const Rank own = target.own_source_rank(rank);
     const CheckpointSet& checkpoint = target.source().checkpoint();
     if (checkpoint.find(own) != nullptr) continue;
-    throw Error(ErrorKind::kMissing,
-                "source rank " + to_string(own) +
-                    " is missing, and with --replicas own no other has what target rank " +
-                    to_string(rank) + " is to get")
+    throw Error(
+        ErrorKind::kMissing,
+        "source rank " + to_string(own) +
+            " is missing, and with --replicas own no other rank has the values for target rank " +
+            to_string(rank))
         .in_file(checkpoint.root().string())
         .hint("bring its file, or leave the rank out with --ranks");
   }
 }
 
 void require_rank(Rank rank, std::int64_t count) {
-  if (RankRange(Rank(), count).contains(rank)) return;
+  const RankRange all(Rank(), count);
+  if (all.contains(rank)) return;
   throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
-                                     ": the target has " + std::to_string(count));
+                                     ": the target has " + rank_words({all.begin(), all.end()}));
 }
 
 }  // namespace reshardfs

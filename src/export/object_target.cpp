@@ -251,7 +251,7 @@ OutputFiles ObjectTarget::choose(const OutputFiles& files, const Listing& there,
     if (there.files.contains(file->path) && !is_own && !force) {
       throw_in_the_way(*this, file->path,
                        is_there ? "already exists with different contents"
-                       : known  ? "is not the object any more that the export has written"
+                       : known  ? "is no longer the object that the export wrote"
                                 : "already exists, and this export has not written it");
     }
     pending.push_back(file);

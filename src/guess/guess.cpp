@@ -133,8 +133,9 @@ class Guesser {
     }
     if (repeating.empty() && nothing_differs(cases_)) {
       guess_.doubts.emplace_back(
-          "by the model's configuration parameters are cut, but all ranks hold the same of every "
-          "one: nothing shows that it is this model's");
+          "according to the model's configuration, parameters are cut, but all ranks hold the "
+          "same: "
+          "is it that of another model?");
     }
     doubt_stages();
   }
@@ -239,8 +240,8 @@ class Guesser {
 
   std::string order_settling(bool by_network) const {
     std::string text =
-        " No shape tells them apart: one whole tensor of the model does, or the loss of the model "
-        "that each of them gives";
+        " Shapes do not tell them apart: compare one whole tensor, or the model's loss with each "
+        "of them";
     if (!by_network) return text;
     text += ". " + network_->code + " code cuts over one axis, here of ranks ";
     for (std::size_t i = 0; i < network_->axes.size(); ++i) {
@@ -295,8 +296,8 @@ class Guesser {
     const Readings& readings = readings_like(parameter.slices);
     if (readings.left.empty()) {
       out.why = slice_and_content_words(parameter) +
-                ": no layout explains which ranks hold the same. Values of each rank's own, or "
-                "copies that have drifted apart?";
+                ": no layout explains which ranks hold the same. Does each rank have values of its "
+                "own, or have copies drifted apart?";
       return;
     }
     if (parameter.slices.differ()) out.other = "values of each rank's own";
@@ -305,13 +306,14 @@ class Guesser {
 
   std::string settling(const Evidence& evidence) const {
     if (evidence.known == nullptr) {
-      return " Its full shape settles it, or narrows it down, but its name is of no family that "
-             "reshardfs knows";
+      return " Its full shape would settle it, or narrow it down, but its name is of no family "
+             "that reshardfs knows";
     }
     if (evidence.known->role == ParameterRole::kCounter) return " It should have one element";
     const std::string shape = "Its full shape [" + evidence.known->formula + "]";
     if (!has_config_) {
-      return " " + shape + " settles it, or narrows it down: --model-config with the config.json";
+      return " " + shape +
+             " settles it, or narrows it down: give the model's config.json with --model-config";
     }
     return " " + shape + " would settle it, or narrow it down, but the model's configuration " +
            (evidence.known->shapes.empty() ? "lacks one of these" : "does not fit");

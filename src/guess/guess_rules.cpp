@@ -54,7 +54,7 @@ std::string words_of(const GuessedParameter& parameter) {
     case Certainty::kProven:
       return "proven: " + parameter.why;
     case Certainty::kOneOf:
-      return "one of " + std::to_string(parameter.choices()) + ": " + parameter.why;
+      return "one of " + std::to_string(parameter.choices()) + " layouts: " + parameter.why;
     case Certainty::kOpen:
       break;
   }

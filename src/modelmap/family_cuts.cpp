@@ -131,7 +131,7 @@ Cut FamilyCuts::find(const std::string& name, const Shape& shape,
   if (!cut || !(*cut).dimension || (*cut).by_experts) return cut;
   if (orders.contains(RowOrder::kStacked)) {
     return Cut::unknown(
-        "several matrices stand in it one after another, which ranks may cut together or each by "
+        "it holds several matrices one after another, which ranks may cut together or each by "
         "itself");
   }
   if (orders.contains(RowOrder::kByParts) && made_by == nullptr) {

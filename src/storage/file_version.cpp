@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr const char* kWasChanged = "has been changed while it was in use";
 constexpr const char* kNothingTells =
-    "may have been changed while it was in use: its change time has moved, and nothing tells why";
+    "may have been changed while it was in use: its change time has moved, for an unknown reason";
 
 /// While it exists, no process can open the file for writing, and none had it open for writing when
 /// it was created. It must be short-lived, because a process that opens the file meanwhile waits.

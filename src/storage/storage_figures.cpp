@@ -40,8 +40,10 @@ std::vector<StorageFigure> reader_figures() {
   const LocalReaders::Figures slow = LocalReaders::process().figures();
   return {
       {"slow_file_reads", slow.reads, true, "Reads of files of slow file systems"},
-      {"slow_file_reads_in_flight", slow.in_flight, false, "Those that are under way"},
-      {"slow_file_reads_stuck", slow.stuck, false, "Those that take very long"},
+      {"slow_file_reads_in_flight", slow.in_flight, false,
+       "Reads of slow file systems that are under way"},
+      {"slow_file_reads_stuck", slow.stuck, false,
+       "Reads of slow file systems that take very long"},
   };
 }
 

@@ -68,7 +68,7 @@ std::int64_t common_device_count(const std::vector<StageLayouts>& stages, std::i
                                             " devices, but parameter '" + printable(first_name) +
                                             "' has " + std::to_string(devices))
           .for_parameter(name)
-          .hint("every parameter of every stage must be laid out over as many devices");
+          .hint("every parameter of every stage must be laid out over the same number of devices");
     }
   }
   if (devices == 0 && stated == 0) throw Error(ErrorKind::kBadInput, "holds no layouts");

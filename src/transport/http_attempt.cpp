@@ -165,7 +165,7 @@ void HttpAttempt::redirect() const {
   const std::string* location = head_.find("location");
   if (location == nullptr) {
     throw unreadable(request_.name, "the server redirects (" + std::to_string(head_.status) +
-                                        ") without telling where");
+                                        ") without stating where");
   }
   const CurlLibrary& curl = curl_library();
   const std::unique_ptr<CURLU, decltype(curl.url_cleanup)> url(curl.url(), curl.url_cleanup);
@@ -173,7 +173,7 @@ void HttpAttempt::redirect() const {
   const bool good = url && curl.url_set(url.get(), CURLUPART_URL, url_.c_str(), 0) == CURLUE_OK &&
                     curl.url_set(url.get(), CURLUPART_URL, location->c_str(), 0) == CURLUE_OK &&
                     curl.url_get(url.get(), CURLUPART_URL, &text, 0) == CURLUE_OK;
-  if (!good) throw unreadable(request_.name, "the server redirects to what is not a URL");
+  if (!good) throw unreadable(request_.name, "the server redirects to something that is not a URL");
   const std::unique_ptr<char, decltype(curl.free)> owner(text, curl.free);
   std::string target = text;
   const std::string scheme = split_url(target).scheme;

@@ -19,7 +19,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::kUnsupported,
-              "what the mount's other process has kept of its steps lacks something: " + what);
+              "the record of steps of the mount's other process is incomplete: " + what);
 }
 
 JsonValue member_of(const JsonValue& object, std::string_view key) {
@@ -31,7 +31,7 @@ JsonValue member_of(const JsonValue& object, std::string_view key) {
 /// What a member is, or an error where it is something else.
 template <typename Value>
 auto required(const std::optional<Value>& value, std::string_view key) {
-  if (!value) refuse("no good " + std::string(key));
+  if (!value) refuse("no valid " + std::string(key));
   return *value;
 }
 
@@ -41,7 +41,7 @@ std::string text_in(const JsonValue& object, std::string_view key) {
 
 BranchNumber branch_in(const JsonValue& value, std::string_view key) {
   const std::int64_t number = required(value.integer(), key);
-  if (!std::in_range<BranchNumber>(number)) refuse("no good " + std::string(key));
+  if (!std::in_range<BranchNumber>(number)) refuse("no valid " + std::string(key));
   return static_cast<BranchNumber>(number);
 }
 
@@ -146,7 +146,7 @@ bool StepTree::open_again(const SavedSteps::Step& saved, Step& step, bool in_use
       step.used_at = callbacks_.now();
       return true;
     }
-    failure.emplace(ErrorKind::kChanged, "its files are other ones now");
+    failure.emplace(ErrorKind::kChanged, "its files have changed");
   } catch (const Error& error) {
     // The source may come back: then all is tried again.
     if (in_use && after_crash_ && error.kind() == ErrorKind::kIo) throw;

@@ -90,9 +90,9 @@ std::uint64_t Tensor::bytes() const noexcept {
 void Tensor::read(std::uint64_t offset, std::span<std::byte> out) const {
   const State& box = *state_;
   if (offset > box.bytes || out.size() > box.bytes - offset) {
-    throw Error(ErrorKind::kUsage, "bytes " + std::to_string(offset) + " to " +
-                                       std::to_string(offset + out.size()) +
-                                       " leave the tensor, which has " + std::to_string(box.bytes))
+    throw Error(ErrorKind::kUsage,
+                "bytes " + std::to_string(offset) + " to " + std::to_string(offset + out.size()) +
+                    " are not all in the tensor, whose size is " + std::to_string(box.bytes))
         .for_parameter(name());
   }
   if (out.empty()) return;
@@ -118,7 +118,8 @@ Tensor Tensor::box(const Shape& begin, const Shape& end) const {
   for (std::size_t d = 0; d < whole.size(); ++d) {
     if (begin[d] < 0 || end[d] < begin[d] || end[d] > whole[d]) {
       throw Error(ErrorKind::kUsage, "a box from " + to_string(begin) + " to " + to_string(end) +
-                                         " leaves the tensor, whose shape is " + to_string(whole))
+                                         " is not inside the tensor, whose shape is " +
+                                         to_string(whole))
           .for_parameter(name());
     }
     from[d] += begin[d];

@@ -248,7 +248,7 @@ class Strategies(Checkpoint2Test):
         metadata.write_text(json.dumps(stated))
         result = run("export", source, self.root / "again", "--dst-strategy", "tp=4")
         self.assertEqual(result.code, 2)
-        self.assertIn("does not tell whether the model or the optimizer is parallel",
+        self.assertIn("does not state whether the model or the optimizer is parallel",
                       one_line(result))
 
     def test_convert_gives_a_strategy_that_says_the_same(self) -> None:

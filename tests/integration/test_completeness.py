@@ -164,7 +164,7 @@ class Indexes(CompletenessTest):
         self.assertEqual(self.warnings(self.mount(place)), [])
         del names["weight_map"]["w2"]
         (place / "param_name_map.json").write_text(json.dumps(names))
-        self.assert_all_refuse(place, "names nothing of 'part2.safetensors'")
+        self.assert_all_refuse(place, "names no tensor of 'part2.safetensors'")
 
     def test_other_files_beside_are_named(self) -> None:
         write_safetensors(self.source / "consolidated.safetensors", self.tensors)

@@ -143,7 +143,7 @@ class Conformance(SuiteTest):
                   serving(self.root, etags=etags, rules=[careless]) as server):
                 done = self.suite(f"--location={server.url}", "--gtest_filter=*ReadsInARow")
                 self.assertEqual(done.returncode, 1, done.stdout)
-                self.assertIn("does not tell of which version", done.stdout)
+                self.assertIn("does not state which version", done.stdout)
 
     def test_web_server_that_fails_often(self) -> None:
         """It refuses, hangs up, and ends in the middle of what it tells."""

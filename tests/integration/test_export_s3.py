@@ -171,7 +171,7 @@ class Whole(SmallSource):
         self.assertEqual(self.contents(), self.local())
         # One that was replaced is not lost, unless that is wanted.
         self.put(name)
-        self.refused(name, "not the object any more")
+        self.refused(name, "no longer the object")
         self.assertEqual(self.read(name), b"mine")
         self.assertIn("of 1 file written", self.export("--force", "--checksum").stdout)
         self.assertEqual(self.contents(), self.local())

@@ -117,7 +117,7 @@ class Wrapped(NamesTest):
         same(self, self.exported(source), tensors)
         for command in ("plan", "inspect", "verify"):
             with self.subTest(command):
-                self.assertIn(f"without these, '{name}' and '_orig_mod.{name}' would have one name",
+                self.assertIn(f"without these, '{name}' and '_orig_mod.{name}' would have the same name",
                               run(command, source).stderr)
 
     def test_a_name_map_has_the_stored_names(self) -> None:

@@ -396,7 +396,7 @@ class HybridRanks(unittest.TestCase):
             ranks.write(root / "run")
             result = run("export", root / "run", root / "out")
             self.assertNotEqual(result.code, 0, result.stdout)
-            self.assertIn("mamba_num_groups 3, of which no equal number is on each of 2 ranks", result.stderr)
+            self.assertIn("mamba_num_groups 3, which 2 ranks cannot share equally", result.stderr)
 
 
 if __name__ == "__main__":

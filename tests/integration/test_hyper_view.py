@@ -100,8 +100,8 @@ class Hub(HyperTest):
         self.assertNotIn("Trainer", self.told)
         self.assertEqual((out / TRACKER).read_text(), "70000\n")
         self.assert_resumes(out, float32(self.tensors), extra={"global_step": 70000, "epoch": 3})
-        self.assertIn("without a step", self.refused(self.hub, "--map-var", "trainer_epoch=3"))
-        self.assertIn("without a step", self.refused(self.hub, "--map-var", "trainer_param_groups=3"))
+        self.assertIn("needs a step", self.refused(self.hub, "--map-var", "trainer_epoch=3"))
+        self.assertIn("needs a step", self.refused(self.hub, "--map-var", "trainer_param_groups=3"))
         self.assertIn("at least 0", self.refused(self.hub, "--map-var", "trainer_step=-1"))
         self.assertIn("expected NAME=NUMBER", self.refused(self.hub, "--map-var", "trainer_step=x"))
         for number in ("0", "100000"):
@@ -109,7 +109,7 @@ class Hub(HyperTest):
                                                           f"trainer_param_groups={number}"))
         self.assertIn("--weights-only leaves out",
                       self.refused(self.hub, "--map-var", "trainer_step=1", "--weights-only"))
-        self.assertIn("--map-var without --map", self.refused(self.hub, "--map-var", "trainer_steps=1"))
+        self.assertIn("--map-var needs --map", self.refused(self.hub, "--map-var", "trainer_steps=1"))
         result = run("export", self.hub, self.root / "idle", "--views", "hub", "--map-var", "trainer_step=1")
         self.assertIn("--map-var trainer_step is for the view hyper", one_line(result))
 
@@ -208,7 +208,7 @@ class MindSpore(HyperTest):
     def test_a_run_goes_on(self) -> None:
         out = self.export(self.source, *self.words)
         self.assertIn("does not state the epoch", self.told)
-        self.assertIn("left out of hyper/, as states that the Trainer does not have: 'epoch_num', 'learning_rate'",
+        self.assertIn("left out of hyper/, because the Trainer has no such states: 'epoch_num', 'learning_rate'",
                       self.told)
         self.assertEqual((out / TRACKER).read_text(), "70\n")
         self.assert_resumes(out, self.weights, moments_of(self.weights, 70), extra={"global_step": 70, "epoch": 0})
@@ -262,7 +262,7 @@ class MindSpore(HyperTest):
         self.write()
         out = self.export(self.source, *self.words)
         self.assertIn("does not state the step", self.told)
-        self.assertIn("AdamW takes moments for new", self.told)
+        self.assertIn("AdamW treats the moments as new", self.told)
         self.assertEqual((out / TRACKER).read_text(), "0\n")
         names = read_table(latest_step(out)).state_dict_metadata
         self.assertFalse([name for name in names if name.endswith("step") or name.startswith("extra_state")])
@@ -333,7 +333,7 @@ class MainWeights(HyperTest):
 
     def test_or_none(self) -> None:
         out = self.export(self.source("b"))
-        self.assertIn("all or none: the source has none of 'b'", self.told)
+        self.assertIn("all or none, and the source has none of 'b'", self.told)
         self.assert_resumes(out, float32(self.weights))
         self.assertFalse([name for name in read_table(latest_step(out)).state_dict_metadata if "fp32" in name])
 

@@ -192,7 +192,7 @@ class Items(unittest.TestCase):
         shutil.copytree(NO_TABLE, self.set)
         (self.set / "model_3.pt").unlink()
         self.refused("model.")
-        self.assertIn("there is no metadata.pkl: 4 ranks or more saved it", run("inspect", NO_TABLE).stderr)
+        self.assertIn("there is no metadata.pkl: at least 4 ranks saved it", run("inspect", NO_TABLE).stderr)
 
     def test_the_first_rank_of_an_item_is_missed_without_a_table(self) -> None:
         shutil.copytree(FSDP, self.set)
@@ -401,7 +401,7 @@ class Items(unittest.TestCase):
         self.refused("it is Float32 [3, 2] in 'rank_1.safetensors', but Float32 [2, 2] by metadata.pkl",
                      "the file is of another save")
         write_safetensors(file, {"v": ("F32", rows(2))})
-        self.refused("'rank_1.safetensors' does not have it, but has a part of it by metadata.pkl")
+        self.refused("'rank_1.safetensors' does not have it, but should have a part of it by metadata.pkl")
         write_safetensors(file, {"w": ("F32", rows(2)), "v": ("F32", rows(2))})
         self.refused("metadata.pkl does not state its parts, and 'rank_1.safetensors' has one")
 
@@ -425,7 +425,7 @@ class Items(unittest.TestCase):
             shutil.rmtree(self.set, ignore_errors=True)
             shutil.copytree(source, self.set)
             shutil.copy(source / "model_0.pt", self.set / "model_1.pt")
-            self.refused("is of rank 0 by what it has, but of rank 1 by its name")
+            self.refused("is of rank 0 by its content, but of rank 1 by its name")
 
     def test_boxes(self) -> None:
         whole = rows(6)
@@ -494,7 +494,7 @@ class Items(unittest.TestCase):
             self.unstated(*parts, table=table)
             np.testing.assert_array_equal(self.exported(self.set)["ema.a"][1], whole)
         self.unstated(parts[0], parts[0], table=True)
-        self.refused("is of rank 0 by what it has, but of rank 1 by its name")
+        self.refused("is of rank 0 by its content, but of rank 1 by its name")
 
     def test_checkpoints_of_their_own_are_no_ranks(self) -> None:
         """Without a table, and with different tensors."""

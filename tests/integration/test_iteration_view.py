@@ -133,7 +133,7 @@ class OfRankFiles(IterationTest):
         self.assertEqual(json.loads((step / "common.json").read_text()), {
             "epoch_num": 2, "step_num": 70, "global_step": 70, "loss_scale": 1024.0,
             "global_batch_size": None, "consumed_samples": None, "ckpt_status": None})
-        self.assertIn("does not tell global_batch_size", result.stderr)
+        self.assertIn("does not state global_batch_size", result.stderr)
         self.assertIn("reads only what metadata.json lists: 'global_step', 'epoch_num'",
                       result.stderr)
 
@@ -242,7 +242,7 @@ class OfTheSameFormat(IterationTest):
             with self.subTest(text=text):
                 self.common.write_text(text)
                 result = self.export(self.source, *self.words, out=f"out{len(text)}")
-                self.assertIn("is not as MindSpore Transformers reads it", result.stderr)
+                self.assertIn("is not in the form that MindSpore Transformers reads", result.stderr)
                 made = self.root / f"out{len(text)}/iteration" / COMMON.format(1)
                 self.assertEqual(json.loads(made.read_text())["step_num"], 1)
                 load_checkpoint2(self.root / f"out{len(text)}/iteration", 4)
@@ -250,7 +250,7 @@ class OfTheSameFormat(IterationTest):
     def test_no_common_json(self) -> None:
         self.common.unlink()
         result = self.export(self.source, *self.words)
-        self.assertIn("does not tell epoch_num, global_batch_size", result.stderr)
+        self.assertIn("does not state epoch_num, global_batch_size", result.stderr)
         made = json.loads((self.root / "out/iteration" / COMMON.format(1)).read_text())
         self.assertEqual((made["step_num"], made["global_step"]), (1, 1))
 

@@ -407,7 +407,7 @@ class Diff(CommandThroughMap):
 
     def test_refusals(self) -> None:
         self.fails(2, "diff", self.source, self.source, "--a-map", "nothing", words=("'nothing'",))
-        self.fails(2, "diff", self.source, self.source, "--b-map-var", "a=1", words=("without --map",))
+        self.fails(2, "diff", self.source, self.source, "--b-map-var", "a=1", words=("needs --map",))
         _, *words = self.mcore_ranks()
         self.fails(2, "diff", self.source, self.root / "ranks", "--b-strategy", words[1], *B_MAP,
                    words=("unknown variable",))

@@ -317,7 +317,7 @@ class Refused(MapTest):
 
     def test_variables(self) -> None:
         self.refused(*MAP, "--map-var", "nope=1", words=("--map-var nope", "no rule uses it"))
-        self.refused("--map-var", "interleaved=0", words=("--map-var without --map",))
+        self.refused("--map-var", "interleaved=0", words=("--map-var needs --map",))
         for text in ("interleaved", "interleaved=", "=1", "interleaved=x", "interleaved=1.5"):
             self.refused(*MAP, "--map-var", text, words=("--map-var", "NAME=NUMBER"))
 
@@ -410,7 +410,7 @@ class Resumed(MapTest):
         before = {path: path.read_bytes() for path in self.out.rglob("*") if path.is_file()}
         code, output, errors = self.run_export(*options)
         self.assertEqual((code, output), (2, ""), errors)
-        self.assertRegex(errors, "different: map|file '.*' has different contents|knows no file '--map")
+        self.assertRegex(errors, "different: map|file '.*' has different contents|it has no file '--map")
         self.assertIn("--force", errors)
         self.assertEqual(before, {path: path.read_bytes() for path in self.out.rglob("*")
                                   if path.is_file()})

@@ -216,9 +216,9 @@ class Refusals(RanksTest):
             places = [Place(rank) for rank in range(tensor)]
             for name, value, words in (("hidden_size", 16, "the arguments state hidden_size 16"),
                                        ("ffn_hidden_size", 12, "the arguments state ffn_hidden_size 12"),
-                                       ("num_attention_heads", 8, "heads and query groups in the arguments make"),
-                                       ("num_query_groups", 4, "heads and query groups in the arguments make"),
-                                       ("kv_channels", 4, "heads and query groups in the arguments make"),
+                                       ("num_attention_heads", 8, "heads and query groups in the arguments result in"),
+                                       ("num_query_groups", 4, "heads and query groups in the arguments result in"),
+                                       ("kv_channels", 4, "heads and query groups in the arguments result in"),
                                        ("padded_vocab_size", 32, "padded_vocab_size")):
                 with self.subTest(tensor=tensor, name=name):
                     self.expect(words, Spec(tensor), lambda saved: arguments_of(saved).update({name: value}), *places)
@@ -264,7 +264,7 @@ class Refusals(RanksTest):
             tensor = model_of(saved)[qkv]
             tensor.storage.data *= 2
             tensor.shape = (2 * tensor.shape[0], tensor.shape[1])
-        self.expect("heads and query groups in the arguments make", Spec(2), copied, *both)
+        self.expect("heads and query groups in the arguments result in", Spec(2), copied, *both)
         self.expect("it would be", Spec(2), copied, Place(1))
         self.expect("padded_vocab_size", Spec(2), lambda saved: arguments_of(saved).update(padded_vocab_size=32),
                     *both)

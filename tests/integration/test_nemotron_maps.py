@@ -212,7 +212,7 @@ class Sizes(unittest.TestCase):
         result = run("plan", GOLDEN / "llama-optimizer/gpt", "--map", "megatron-hybrid", "--weights-only",
                      "--dst-strategy", "tp=2")
         self.assertEqual(result.code, 2, result.stdout)
-        self.assertIn("'decoder.layers.{1,3}.mlp.linear_fc1.weight' [48, 16] (several matrices stand in it",
+        self.assertIn("'decoder.layers.{1,3}.mlp.linear_fc1.weight' [48, 16] (it holds several matrices",
                       result.stderr)
 
     def test_stages_hold_layers_of_the_pattern(self) -> None:

@@ -269,7 +269,7 @@ class TorchDist(OneSaveTest):
     CASES = (({"num_layers": 6}, "has 4 layers of the decoder, but the arguments state num_layers 6"),
              ({"hidden_size": 16}, r"is \[32, 8\], but the arguments state hidden_size 16; so do"),
              ({"ffn_hidden_size": 6}, "the arguments state ffn_hidden_size 6"),
-             ({"num_attention_heads": 8}, "heads and query groups in the arguments make 48"),
+             ({"num_attention_heads": 8}, "heads and query groups in the arguments result in 48"),
              ({"hybrid_layer_pattern": "M*M*M*", "num_layers": 6},
               r"the hybrid layer pattern 'M\*M\*M\*' is stated, but the names are those of a GPT model"),
              ({"padded_vocab_size": 64}, "has 32 rows, but the arguments state a vocabulary of 64"))
@@ -295,7 +295,7 @@ class TorchDist(OneSaveTest):
     def test_the_iteration_must_be_that_of_the_directory(self) -> None:
         self.write(200)
         for source in (self.run, self.run / "iter_0000010"):
-            self.assert_refused("common.pt: is of iteration 200 by what it has, but of iteration 10 by the name", source)
+            self.assert_refused("common.pt: is of iteration 200 by its content, but of iteration 10 by the name", source)
 
     def test_the_object_in_the_files_states_it_too(self) -> None:
         """As newer releases of Megatron-Core save it, without a common.pt."""
@@ -303,13 +303,13 @@ class TorchDist(OneSaveTest):
         shutil.copytree(GOLDEN / "mcore_buckets_stages/src/iter_0000007", self.run / "iter_0000007")
         self.assertEqual(refusals(self.run / "iter_0000007", self.root), {})
         (self.run / "iter_0000007").rename(self.run / "iter_0000009")
-        self.assert_refused("is of iteration 7 by what it has, but of iteration 9 by the name",
+        self.assert_refused("is of iteration 7 by its content, but of iteration 9 by the name",
                             self.run / "iter_0000009")
 
     def test_what_cannot_be_read_is_said(self) -> None:
         (self.run / "iter_0000010/common.pt").write_bytes(b"PK\3\4 cut off")
         self.assertEqual(refusals(self.run, self.root), {})
-        self.assertIn("arguments cannot be read, so that nothing is compared with them",
+        self.assertIn("arguments cannot be read, so nothing is compared with them",
                       ask("plan", self.run, self.root, "-v").stderr)
 
     def test_files_that_the_table_does_not_name(self) -> None:

@@ -98,7 +98,7 @@ class SlicesUnderMaps(PartsTest):
         for maps in (self.model, ("--map", "auto", *self.model[2:])):
             with self.subTest(maps[1]):
                 self.assert_named(SLICES, *maps, commands=("inspect", "plan", "export", "diff", "hash", "cat", "mount"))
-        self.assertIn("the ranks hold slices, and no strategy says of what", run("verify", self.source).stderr)
+        self.assertIn("the ranks hold slices, and no strategy says how they were cut", run("verify", self.source).stderr)
         checked = run("map", "check", self.model[1], "--source", self.source, *self.model[2:])
         self.assertEqual((checked.code, SLICES in checked.stderr), (2, True), checked.stderr)
 
@@ -189,7 +189,7 @@ class OneRank(PartsTest):
     def test_directories_of_ranks_with_two_numbers(self) -> None:
         for rank in range(2):
             write_safetensors(self.source / f"pp0_tp{rank}/m.safetensors", cut(llama(), rank, 2))
-        self.assert_refused("is of one rank alone, and .* has the directories 'pp0_tp0', 'pp0_tp1'",
+        self.assert_refused("belongs to one rank alone, and .* has the directories 'pp0_tp0', 'pp0_tp1'",
                             self.source / "pp0_tp1")
 
     def test_names_of_sizes_are_none_of_ranks(self) -> None:

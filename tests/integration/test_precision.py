@@ -190,7 +190,7 @@ class Precision(unittest.TestCase):
                 ("ct_nvfp4", {f"{gate}.weight_global_scale": None}, "there is no weight_global_scale beside it"),
                 ("mo_nvfp4", {f"{gate}.weight_scale_2": None}, "there is no weight_scale_2 beside it"),
                 ("mo_nvfp4", {f"{gate}.pre_quant_scale": ("BF16", np.ones(64, "<u2"))},
-                 "the inputs of its module are scaled by it"),
+                 "it scales the inputs of its module"),
                 ("gptoss_mxfp4", {"model.layers.0.mlp.experts.down_proj_scales": None}, "'_scales' instead"),
                 ("awq_gemm", {"model.layers.0.self_attn.q_proj.scales": None}, "no scales and qzeros beside it"),
                 ("dsv4_flash", {"layers.0.ffn.experts.0.w1.scale": None}, "there is no tensor of this name")):

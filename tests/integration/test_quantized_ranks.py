@@ -118,7 +118,7 @@ class QuantizedRanks(unittest.TestCase):
         Drawn({"quant_method": "quanto"}, stored).write(self.source)
         result = run("plan", self.source, "--dst-strategy", "tp=2")
         self.assertEqual(result.code, 2)
-        self.assertIn(f"1 parameter: '{name}' [8, 8] (config.json says in a way that is not known how it is quantized)",
+        self.assertIn(f"1 parameter: '{name}' [8, 8] (config.json states its quantization in an unknown form)",
                       one_line(result))
 
     def test_where_groups_end_is_said(self) -> None:

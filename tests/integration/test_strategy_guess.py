@@ -120,8 +120,8 @@ class Guess(CommandTest):
     def test_every_reading_is_listed_and_refused_until_one_is_chosen(self) -> None:
         name = self.write_orders()
         stderr = self.guess(1, "--model-config", self.config)
-        self.assertIn(f"'{name}': one of 2: slices of [16, 64], 4 different ones on 4 ranks. No shape "
-                      "tells them apart: one whole tensor of the model does", stderr)
+        self.assertIn(f"'{name}': one of 2 layouts: slices of [16, 64], 4 different ones on 4 ranks. Shapes "
+                      "do not tell them apart: compare one whole tensor", stderr)
         result = run("plan", self.source, "--src-strategy", self.rules)
         self.assertEqual((result.code, result.stdout), (2, ""))
         for word in ("rules.toml: line ", "undecided", "attention.wq.weight", "in front"):
@@ -175,8 +175,7 @@ class Guess(CommandTest):
         self.write()
         stderr = self.guess(1)
         self.assertIn("of one value and equal on all 8 ranks", stderr)
-        self.assertIn("Its full shape [hidden] settles it, or narrows it down: --model-config with the "
-                      "config.json", stderr)
+        self.assertIn("Its full shape [hidden] settles it, or narrows it down: give the model's config.json with --model-config", stderr)
         self.guess(0, "--model-config", self.config)
 
     def test_all_bytes_find_what_samples_do_not(self) -> None:
@@ -214,7 +213,7 @@ class Guess(CommandTest):
         self.write({"own": own})
         self.change_rank_5(own)
         # Or eight parts in one of six orders, of which seven happen to be equal.
-        self.assertIn("'own': one of 7: slices of [3], 2 different ones on 8 ranks",
+        self.assertIn("'own': one of 7 layouts: slices of [3], 2 different ones on 8 ranks",
                       self.guess(1, "--model-config", self.config))
         self.assertIn("# values of each rank's own: no rule states them; leave such parameters out",
                       self.rules.read_text())
@@ -243,7 +242,7 @@ class Guess(CommandTest):
             dropped = sorted(records)[rank // 4]
             kept = [record for name, record in records.items() if name != dropped or rank == 6]
             write_ranks(self.source, {f"rank_{rank}/net-3_7.ckpt": kept})
-        self.refused(2, "guess", self.source, words=("no pipeline stages", "without redundancy"))
+        self.refused(2, "guess", self.source, words=("do not form pipeline stages", "without redundancy"))
 
     def test_an_error_about_differing_ranks_names_the_command(self) -> None:
         self.write()

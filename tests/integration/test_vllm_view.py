@@ -324,7 +324,7 @@ class Refused(VllmTest):
         for words, told in ((("--dst-strategy", "tp=16"), "heads"),
                             (("--dst-strategy", "tp=3"), "3 ranks"),
                             (("--dst-strategy", "tp=2,pp=2"), "pipeline stages"),
-                            (("--dst-strategy", "tp=2,dp=2"), "vLLM wants"),
+                            (("--dst-strategy", "tp=2,dp=2"), "vLLM needs"),
                             (("--dst-strategy", "tp=2", "--map-var", "tp=4"), "--map-var tp=4"),
                             (("--map-var", "tp=2",), "--map-var tp=2")):
             with self.subTest(words=words):
@@ -335,7 +335,7 @@ class Refused(VllmTest):
         rules.write_text('[devices]\naxes = ["tp=2"]\n[[rule]]\nmatch = "*.down_proj.weight"\ncut = ["tp"]\n'
                          '[[rule]]\nmatch = "*"\n')
         error = self.refused(self.hub("llama"), *MAP, "--dst-strategy", rules, "--map-var", "tp=2")
-        self.assertIn("vLLM wants", error)
+        self.assertIn("vLLM needs", error)
 
     def test_other_names(self) -> None:
         names = self.root / "names.json"

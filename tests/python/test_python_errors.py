@@ -84,7 +84,7 @@ class Errors(unittest.TestCase):
     def test_unknown_rank_and_file(self) -> None:
         with small_set() as made, opened(made, ranks=[1]) as checkpoint:
             self.assertEqual(str(self.raised(lambda: checkpoint.rank(4))),
-                             "there is no target rank 4: the target has 4")
+                             "there is no target rank 4: the target has ranks 0-3")
             self.assertIn("not among ranks=", str(self.raised(lambda: checkpoint.rank(0))))
             self.raised(lambda: checkpoint.rank(-1))
             error = self.raised(lambda: checkpoint.file("rank_1/checkpoint_2.ckpt"))
@@ -136,7 +136,7 @@ class Errors(unittest.TestCase):
             for rank in (2**64, -2**70, -1, 4, np.int64(4)):
                 error = self.raised(lambda: checkpoint.rank(rank))  # noqa: B023
                 self.assertIsInstance(error, IndexError)
-                self.assertEqual(str(error), f"there is no target rank {rank}: the target has 4")
+                self.assertEqual(str(error), f"there is no target rank {rank}: the target has ranks 0-3")
             for rank in ("0", None, True, np.bool_(False), 0.0, b"0", [0], (0,)):
                 error = self.raised(lambda: checkpoint.rank(rank))  # noqa: B023
                 self.assertIsInstance(error, TypeError)

@@ -52,7 +52,7 @@ class Options(unittest.TestCase):
     def test_words_of_python(self) -> None:
         for text, expected in (
                 ("--src-strategy FILE; --cast 'x:y'", "src_strategy=FILE; cast='x:y'"),
-                ("of values, --replicas first takes", "of values, replicas=first takes"),
+                ("for such values, --replicas first takes", "for such values, replicas=first takes"),
                 ("--exclude leaves parameters out", "exclude= leaves parameters out"),
                 ("mount has no option '--src-stratgy'; did you mean '--src-strategy'?",
                  "there is no argument 'src_stratgy'; did you mean 'src_strategy='?"),

@@ -197,10 +197,10 @@ void Counters::write_metrics(MetricsText& text) const {
   }
   text.family("request_failures_total", "counter",
               "Requests that failed because of a source or of reshardfs; names that do not exist "
-              "are none.");
+              "do not count.");
   text.sample(now.request_failures);
   text.family("oldest_request_seconds", "gauge",
-              "For how long the request has waited that has waited longest for storage.");
+              "Age of the oldest request that waits for storage.");
   text.seconds_sample(now.oldest_wait);
   text.family("read_bytes_total", "counter",
               "Bytes given to programs that read, by the directory at the top of the mount.");
@@ -211,17 +211,17 @@ void Counters::write_metrics(MetricsText& text) const {
   for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {
     text.sample(now.read_errors[i], {{"errno", kReadErrorNames[i]}});
   }
-  text.family("reads_in_flight", "gauge", "Reads that have come and are not done.");
+  text.family("reads_in_flight", "gauge", "Reads in progress.");
   text.sample(now.reads_in_flight);
   text.family("read_duration_seconds", "histogram",
-              "From the arrival of a read to its end, waiting for its turn included.");
+              "Duration of reads from arrival to end, including the wait for a turn.");
   text.histogram(kDurationBounds, now.reads.counts, now.reads.total);
   write_source_metrics(text, now);
   text.family("source_changes_total", "counter",
               "How often a source file was found to have changed while it was in use.");
   text.sample(now.source_changes);
   text.family("replica_reads_total", "counter",
-              "Reads that another rank's file has served, as a source file had failed.");
+              "Reads served from another rank's file because a source file had failed.");
   text.sample(now.replica_reads);
 }
 

@@ -61,7 +61,7 @@ void write_mount_metrics(MetricsText& text) {
   text.family("crash_restarts_total", "counter", "Times that the mount went on after a crash.");
   text.sample(record.crashes);
   text.family("replacements_total", "counter",
-              "Times that other contents were shown in the same mount.");
+              "Times that the mount was switched to other contents.");
   text.sample(record.replaced);
   text.family("reloads_total", "counter", "Attempts to hand the mount over, failed ones too.");
   text.sample(record.reloads);

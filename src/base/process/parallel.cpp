@@ -43,7 +43,7 @@ void report_lack(std::size_t threads, const std::exception& error) noexcept {
   try {
     report_fault(LogEvent::kThreadsLacking, "too few threads",
                  "the work is done on " + counted(threads, "thread") +
-                     " alone, as no other can be started: " + why_no_thread(error));
+                     " alone, because no other can be started: " + why_no_thread(error));
   } catch (const std::exception&) {
     // Out of memory: not even a message can be made.
   }

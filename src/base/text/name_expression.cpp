@@ -95,7 +95,7 @@ class NameExpression::Parser {
       }
       if (++times > 1) refuse("a repetition of a repetition");
       take('?');  // which of several matches is found does not matter
-      if (more() && text_[at_] == '+') refuse("a repetition that gives nothing back");
+      if (more() && text_[at_] == '+') refuse("a possessive repetition");
       auto outer = of_kind(Of::kRepeated);
       outer->least = least;
       outer->most = most;
@@ -124,7 +124,7 @@ class NameExpression::Parser {
       return false;
     }
     if (first) least = *first;
-    if (most && *most < least) refuse("fewer repetitions at most than at least");
+    if (most && *most < least) refuse("a repetition whose maximum is below its minimum");
     return true;
   }
 
@@ -146,8 +146,8 @@ class NameExpression::Parser {
       case '\\':
         return of_set(escaped());
       case '(': {
-        if (take('?') && !take(':')) refuse("a group with '(?', which is not known");
-        if (++depth_ > kMostDepth) refuse("too many groups in each other");
+        if (take('?') && !take(':')) refuse("an unknown group '(?'");
+        if (++depth_ > kMostDepth) refuse("groups nested too deeply");
         NodePtr node = alternatives();
         --depth_;
         if (!take(')')) refuse("a '(' without its ')'");
@@ -156,7 +156,7 @@ class NameExpression::Parser {
       case '*':
       case '+':
       case '?':
-        refuse("a repetition of nothing");
+        refuse("a repetition without anything to repeat");
       default: {
         Set set;
         set.set(static_cast<unsigned char>(c));

@@ -142,7 +142,7 @@ std::optional<std::vector<BucketPart>> BucketParts::all(std::string& reason) {
     if (!is_weight(tensor)) continue;
     auto found = slices_of(tensor);
     if (!found) {
-      reason = "'" + printable(tensor.name) + "' is cut as no rank of Megatron-Core cuts it";
+      reason = "'" + printable(tensor.name) + "' is not cut as ranks of Megatron-Core cut it";
       return std::nullopt;
     }
     if (found->empty()) continue;
@@ -161,7 +161,7 @@ std::optional<std::vector<BucketPart>> BucketParts::all(std::string& reason) {
   for (const auto& [number, found] : slices) {
     const DcpTensor& tensor = table_.tensors[number];
     if (add(number, found, stacked_axes(tensor.name).experts ? expert_ranks : ranks)) continue;
-    reason = "'" + printable(tensor.name) + "' is cut as no rank of Megatron-Core cuts it";
+    reason = "'" + printable(tensor.name) + "' is not cut as ranks of Megatron-Core cut it";
     return std::nullopt;
   }
   if (!has_output_ && groups_ > ranks) add_copy_of_embedding();

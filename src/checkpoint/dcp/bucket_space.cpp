@@ -222,10 +222,12 @@ std::optional<std::size_t> BucketNaming::next_part(const BucketBuffer& buffer, s
       if (part.place.is_known) return chosen;
       continue;
     }
-    reason = "two weights have the values at element " + std::to_string(begin);
+    reason = "two weights have the values of a bucket from element " + std::to_string(begin);
     return std::nullopt;
   }
-  if (!chosen) reason = "no weight, rounded, has the values at element " + std::to_string(begin);
+  if (!chosen) {
+    reason = "no weight, rounded, has the values of a bucket from element " + std::to_string(begin);
+  }
   return chosen;
 }
 
@@ -242,7 +244,7 @@ std::optional<std::string> BucketNaming::walk(const BucketBuffer& buffer, const 
   enter(bucket);
   for (const auto& [state, tensor] : bucket.states) {
     if (table_.tensors[tensor].shape != flat_->shape || flat_->shape.size() != 1) {
-      return "its states have different lengths";
+      return "the states of a bucket have different lengths";
     }
   }
   const std::int64_t length = flat_->shape.front();
@@ -256,7 +258,7 @@ std::optional<std::string> BucketNaming::walk(const BucketBuffer& buffer, const 
     const std::int64_t end = begin + parts_[*part].elements;
     if (end == length) break;
     begin = (end + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
-    if (begin >= length) return "its last parameter does not end it";
+    if (begin >= length) return "the last parameter of a bucket does not reach its end";
   }
   walked_.push_back(&bucket);
   return std::nullopt;
@@ -357,8 +359,8 @@ std::vector<Error> BucketNaming::compare(const CopyQuestion& question) {
     if (!first_difference(found, question.progress)) continue;
     different.insert(tensor);
     errors.push_back(Error(ErrorKind::kBadInput,
-                           "is not what the optimizer's state '" + std::string(kMasterState) +
-                               "' is, rounded: they are not of one save, or one is damaged")
+                           "differs from the optimizer's state '" + std::string(kMasterState) +
+                               "', rounded: they are not of one save, or one is damaged")
                          .for_parameter(name));
   }
   return errors;

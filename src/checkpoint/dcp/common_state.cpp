@@ -195,7 +195,7 @@ void require_common_iteration(const fs::path& directory, const CommonState& comm
   const auto named = parse_iter_directory(directory_name(directory));
   if (!named || !common.iteration || parse_number(*named) == common.iteration) return;
   throw Error(ErrorKind::kBadInput, "is of iteration " + std::to_string(*common.iteration) +
-                                        " by what it has, but of iteration " + *named +
+                                        " by its content, but of iteration " + *named +
                                         " by the name of its directory")
       .in_file(common.place)
       .hint("give the directory the name that it was saved with");
@@ -211,7 +211,7 @@ void compare_common_state(const fs::path& directory, const DcpTable& table,
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kChanged) throw;
     out.notes.push_back(
-        "the training's arguments cannot be read, so that nothing is compared with them: " +
+        "the training's arguments cannot be read, so nothing is compared with them: " +
         std::string(error.what()));
     return;
   }

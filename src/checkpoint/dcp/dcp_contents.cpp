@@ -176,7 +176,7 @@ std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& t
     if (!problems_[file].empty()) return problems_[file];
     if (table.by_name && !files.emplace(file, key_of(table, tensor, place)).second) {
       return "two of its chunks should be in '" + printable(table.files[file]) +
-             "', which can have one tensor of a name";
+             "', a file that can hold only one tensor of this name";
     }
   }
   return {};
@@ -311,7 +311,7 @@ std::shared_ptr<const SavedObjects> ContentsReader::take_objects(DcpTable& table
   for (const DcpByteItem& item : table.byte_items) {
     SavedObject object{item.name, {}, item.place.item};
     if (item.place.file >= table.files.size()) {
-      object.problem = "its place is not told";
+      object.problem = "its place is not stated";
     } else {
       object.file = directory_ / table.files[item.place.file];
       object.problem = problems_[item.place.file];

@@ -272,9 +272,9 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   // Each table has the shapes of its rank's tensors, but not those that other ranks alone have.
   out.completeness.unstated =
       "whether " + counted(tables.files.size(), "rank") + " saved all tensors";
-  out.completeness.doubts.push_back(
-      "saved without collectives, by " + counted(tables.files.size(), "rank") +
-      " or more: how many is unknown, and tensors that only others have would be missing");
+  out.completeness.doubts.push_back("saved without collectives, by at least " +
+                                    counted(tables.files.size(), "rank") +
+                                    ": if there were more, their tensors are missing");
   return out;
 }
 

@@ -175,7 +175,7 @@ std::vector<Error> ModuleCopies::compare(const CopyQuestion& question) const {
           found[i] = Error(ErrorKind::kBadInput,
                            "'module' has " + counted(difference.count, "element") + " of " +
                                std::to_string(copy.elements) +
-                               " that the optimizer's, rounded, are not, first at element (" +
+                               " that differ from the optimizer's, rounded, first at element (" +
                                std::to_string(difference.first) + "): not of one save")
                          .in_file(file)
                          .for_parameter(copy.parameter);

@@ -154,7 +154,7 @@ class UniversalReader {
     }
     throw Error(ErrorKind::kBadInput,
                 "was converted from a run with round_robin_gradients, or of another save: fp32.pt, "
-                "rounded, is not what 'module' has of " +
+                "rounded, differs from 'module' in " +
                     names)
         .in_file(directory_.string())
         .hint("name the directory of the ZeRO files as the source, which reshardfs reads itself");
@@ -274,7 +274,7 @@ class UniversalReader {
   static TorchTensor shaped(TorchTensor tensor, const Shape* shape) {
     if (shape == nullptr) {
       throw Error(ErrorKind::kUnsupported,
-                  "has the elements of a parameter of which no file states the shape");
+                  "has the elements of a parameter whose shape no file states");
     }
     if (tensor.shape.size() == 1 && is_contiguous(tensor) &&
         tensor.shape.front() == element_count(*shape)) {
@@ -290,7 +290,7 @@ class UniversalReader {
   void note(Discovery& out) const {
     if (!stateless_.empty()) {
       out.warnings.push_back(
-          "without states of the optimizer, as parameters that never had a gradient: " +
+          "without states of the optimizer, like parameters that never had a gradient: " +
           name_list(stateless_));
     }
     if (!unstated_.empty()) {

@@ -75,8 +75,8 @@ UniversalStatement::UniversalStatement(const fs::path& directory, const SourceTr
   const ZeroModelStates& first = models_.front().states;
   if (first.is_disordered) {
     throw Error(ErrorKind::kUnsupported,
-                "was converted from a run with round_robin_gradients, of which DeepSpeed's script "
-                "takes elements of other parameters")
+                "was converted from a run with round_robin_gradients, for which DeepSpeed's script "
+                "mixes up the elements of parameters")
         .in_file(directory.string())
         .hint("name the directory of the run: reshardfs reads its files directly");
   }
@@ -106,7 +106,7 @@ void UniversalStatement::require_names(const std::vector<std::string>& names) co
   for (const auto& [name, stated] : shapes_) {
     if (std::binary_search(names.begin(), names.end(), name)) continue;
     throw Error(ErrorKind::kMissing,
-                "has no directory of it, but " + models_[stated.front().file].name + " lists it")
+                "has no directory, but " + models_[stated.front().file].name + " lists it")
         .for_parameter(name);
   }
 }

@@ -64,7 +64,7 @@ void require_padding(std::span<const NamedOptimizer> all, std::size_t rank) {
                  counted(static_cast<std::size_t>(padding), "element") + " of padding in group " +
                  std::to_string(group) + ", " +
                  (is_last ? "more than " + std::to_string(world) + " ranks need"
-                          : "which the last rank's file alone has") +
+                          : "which only the last rank's file may have") +
                  ": the files are not of one save");
   }
 }

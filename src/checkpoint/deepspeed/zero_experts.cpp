@@ -28,10 +28,9 @@ struct ModelFile {
 };
 
 Error of_other_parallelism() {
-  return Error(
-             ErrorKind::kUnsupported,
-             "is of DeepSpeed with experts beside tensor or pipeline parallelism, or of a release "
-             "that had other files of experts")
+  return Error(ErrorKind::kUnsupported,
+               "was saved by DeepSpeed with experts beside tensor or pipeline parallelism, or by a "
+               "release that has other files of experts")
       .hint("load it with DeepSpeed, and save its weights");
 }
 
@@ -64,7 +63,7 @@ ModelFile read_model(const TorchArchive& archive) {
   });
   if (out.experts.empty()) {
     throw Error(ErrorKind::kUnsupported,
-                "has no 'num_experts', as DeepSpeed saves it with experts");
+                "has no 'num_experts', which DeepSpeed saves with experts");
   }
   return out;
 }

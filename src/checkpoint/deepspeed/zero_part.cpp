@@ -365,13 +365,12 @@ class ZeroPart::Reader {
     }
     if (any(&ZeroOptimizerStates::has_scaled_states)) {
       out.warnings.push_back(
-          "left out: states of the optimizer in 8 bits, whose scales are those of blocks that do "
-          "not end where parameters do");
+          "left out: states of the optimizer in 8 bits, because the blocks of their scales do not "
+          "end where parameters end");
     }
     if (any(&ZeroOptimizerStates::has_other_states)) {
       out.warnings.push_back(
-          "left out: states of the optimizer in a form that is not known, or of groups that are "
-          "not there");
+          "left out: states of the optimizer in an unknown form, or of groups that do not exist");
     }
     if (!optimizer_.front().is_stage3) return;
     std::vector<std::string> names;

@@ -83,11 +83,10 @@ void judge_copies(const fs::path& directory, const CopyEvidence& evidence, Disco
                            names);
     return;
   }
-  throw Error(ErrorKind::kBadInput,
-              "'" + printable(fs::path(evidence.file).filename().string()) +
-                  "' is of another rank or of another save: its float32, rounded, is not what "
-                  "'module' has of " +
-                  names)
+  throw Error(ErrorKind::kBadInput, "'" + printable(fs::path(evidence.file).filename().string()) +
+                                        "' is of another rank or of another save: its float32, "
+                                        "rounded, differs from 'module' in " +
+                                        names)
       .in_file(directory.string())
       .hint(kBringAll);
 }

@@ -25,7 +25,7 @@ class StatesReader {
     out.folder = archive_.folder();
     const PickleValue shapes = tree_.find(root_, "param_shapes");
     if (shapes.is(PickleKind::kUnset)) {
-      refuse("has no 'param_shapes', so that it was not saved by DeepSpeed's ZeRO");
+      refuse("has no 'param_shapes', so it was not saved by DeepSpeed's ZeRO");
     }
     if (shapes.is(PickleKind::kDict)) out.groups.push_back(named_shapes(shapes));
     tree_.for_each(shapes, [&](PickleValue group) {
@@ -61,8 +61,7 @@ class StatesReader {
       out.is_stage3 = true;
     }
     if (!weights.is(PickleKind::kList)) {
-      refuse(
-          "has no flat groups of float32, so that it is not of DeepSpeed's ZeRO stage 1, 2 or 3");
+      refuse("has no flat groups of float32, so it is not of DeepSpeed's ZeRO stage 1, 2 or 3");
     }
     tree_.for_each(weights, [&](PickleValue group) {
       out.weights.push_back(flat_tensor(group));
@@ -319,7 +318,7 @@ class StatesReader {
     out.has_states = !optimizer.is(PickleKind::kUnset) && !optimizer.is(PickleKind::kNone);
     if (!out.has_states) return;
     if (!optimizer.is(PickleKind::kDict)) {
-      refuse("has states of the optimizer in a form that is not known");
+      refuse("has states of the optimizer in an unknown form");
     }
     const PickleValue states = tree_.find(optimizer, "state");
     out.has_other_states = !states.is(PickleKind::kUnset) && !states.is(PickleKind::kDict);

@@ -59,7 +59,7 @@ class AssumedSource final : public ByteSource {
     read_index(format_, *file_);
     throw Error(ErrorKind::kBadInput, "its parameters differ from those of '" +
                                           printable(leader_->path()) +
-                                          "', though both have one size and look alike in samples")
+                                          "', although both files have one size and equal samples")
         .in_file(name())
         .hint("--check-crc makes mount read every file in full");
   }
@@ -248,7 +248,8 @@ const IndexFrame& LeaderFrame::get() const {
     if (!frame_) frame_ = IndexFrame::of(*file_, index_);
   });
   if (!frame_) {
-    throw Error(ErrorKind::kBadInput, "is not what it was when others were taken to be like it")
+    throw Error(ErrorKind::kBadInput,
+                "has changed since other files were found to have the same header")
         .in_file(path_)
         .hint("mount it again");
   }

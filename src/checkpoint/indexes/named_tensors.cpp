@@ -43,7 +43,7 @@ void NamedTensors::read_safetensors(const ByteSource& file,
   const FileIndex index = safetensors::read_index(file);
   if (index.has_boxes()) {
     throw Error(ErrorKind::kBadInput,
-                "has parts of tensors, though the metadata beside it tells them")
+                "has parts of tensors, which only the metadata beside it should state")
         .in_file(file.name());
   }
   for (const TensorEntry& entry : index.entries()) {

@@ -190,7 +190,8 @@ void SavedItemReader::require_stated(const FoundFile& file, Placed& out) const {
     if (out.seen.contains(tensor.name)) continue;
     if (group_of(tensor, file.rank.number()) == nullptr) continue;
     out.refuse(tensor.name, "'" + printable(file.path.filename().string()) +
-                                "' does not have it, but has a part of it by " + kItemTable);
+                                "' does not have it, but should have a part of it by " +
+                                kItemTable);
   }
 }
 

@@ -70,9 +70,9 @@ void state_completeness(const ItemFiles& files, Discovery& out) {
   out.completeness.counted = false;
   const std::string ranks = counted(static_cast<std::size_t>(files.world_size), "rank");
   out.completeness.unstated = "whether " + ranks + " saved all tensors";
-  out.completeness.doubts.push_back(std::string("there is no ") + kItemTable + ": " + ranks +
-                                    " or more saved it, and what only others have would be "
-                                    "missing");
+  out.completeness.doubts.push_back(std::string("there is no ") + kItemTable + ": at least " +
+                                    ranks +
+                                    " saved it; if there were more, their tensors are missing");
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ void ItemShardings::take_boxes(PickleValue data, ItemSharding& out) const {
     const std::size_t dimensions = out.full_shape.size();
     if (offsets[i].size() != dimensions || local[i].size() != dimensions ||
         sizes[i].size() != dimensions) {
-      refuse_sharding("has a box with other dimensions than it has");
+      refuse_sharding("has a box of it with another number of dimensions");
     }
     if (!fits(offsets[i], sizes[i], out.full_shape)) {
       refuse_sharding("has a box of " + to_string(sizes[i]) + " at " + to_string(offsets[i]) +
@@ -180,7 +180,7 @@ ItemGroup ItemShardings::group(PickleValue value) {
   out.sharding = sharding(tree_.find(value, "sharding_metadata"));
   Numbers ranks = numbers(tree_.find(value, "ranks"), "ranks");
   std::sort(ranks.begin(), ranks.end());
-  if (ranks.empty()) refuse_sharding("has a sharding of it that no rank has");
+  if (ranks.empty()) refuse_sharding("has a sharding of it for no rank");
   if (out.sharding.mesh) {
     const auto outside = std::find_if(ranks.begin(), ranks.end(), [&](std::int64_t rank) {
       return !out.sharding.mesh->places.contains(rank);

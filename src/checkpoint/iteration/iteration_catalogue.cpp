@@ -204,7 +204,7 @@ void IterationCatalogue::check_numbers(const RecordedParameter& parameter, Kind&
       if (static_cast<std::uint64_t>(cell) != slice.number) {
         kind.misnumbered = true;
         if (!kind.devices.is_group()) continue;
-        contradict("by its layout rank " + to_string(stored.rank) + " has slice " +
+        contradict("by its layout, rank " + to_string(stored.rank) + " has slice " +
                    std::to_string(cell) + ", but slice " + std::to_string(slice.number) +
                    " is recorded there");
       }

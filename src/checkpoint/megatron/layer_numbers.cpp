@@ -54,19 +54,19 @@ std::int64_t total(const StageLayers& layers) {
 std::set<std::int64_t> noop_layers(const MegatronArgs& args) {
   if (!args.is_set(kNoopLayers)) return {};
   if (auto numbers = args.numbers(kNoopLayers)) return std::move(*numbers);
-  throw Error(ErrorKind::kUnsupported, "states " + args.words(kNoopLayers) +
-                                           " as noop_layers in its arguments, of which the numbers "
-                                           "of the other layers cannot be told")
+  throw Error(
+      ErrorKind::kUnsupported,
+      "states " + args.words(kNoopLayers) +
+          " as noop_layers in its arguments, which do not tell the numbers of the other layers")
       .hint("bring the files as MindSpeed saved them");
 }
 
 [[noreturn]] void refuse_number(const MegatronArgs& args, std::int64_t found, std::size_t noop) {
   const std::string without =
       noop == 0 ? "" : ", and noop_layers " + args.words(kNoopLayers) + " among them";
-  throw Error(ErrorKind::kBadInput,
-              "has " + std::to_string(found) +
-                  " layers in all stages, but the arguments state num_layers " +
-                  args.words("num_layers") + without)
+  throw Error(ErrorKind::kBadInput, "has " + counted(static_cast<std::size_t>(found), "layer") +
+                                        " in all stages, but the arguments state num_layers " +
+                                        args.words("num_layers") + without)
       .hint("bring the files of all ranks from one save");
 }
 
@@ -82,10 +82,9 @@ std::int64_t layers_of_each(const MegatronArgs& args, std::int64_t layers, std::
   }
   const auto number = static_cast<std::int64_t>(chunks);
   if (number != 0 && layers % number == 0) return layers / number;
-  throw Error(ErrorKind::kBadInput,
-              "states num_layers " + std::to_string(layers) + " in its arguments, and " +
-                  counted(chunks, "part") +
-                  " of the model, which cannot have the same number of layers each")
+  throw Error(ErrorKind::kBadInput, "states num_layers " + std::to_string(layers) +
+                                        " in its arguments, and " + counted(chunks, "part") +
+                                        " of the model, which cannot share them equally")
       .hint("bring the files of all ranks from one save");
 }
 
@@ -129,7 +128,7 @@ LayerNumbers::LayerNumbers(const MegatronArgs& args, const StageLayers& layers) 
         std::mismatch(here.begin(), here.end(), expected.begin(), expected.end());
     const std::string of_stage = " of pipeline stage " + std::to_string(stage);
     const std::string by =
-        noop.empty() ? "" : ", of which noop_layers " + args.words(kNoopLayers) + " are none";
+        noop.empty() ? "" : ", of which noop_layers " + args.words(kNoopLayers) + " are not layers";
     throw Error(ErrorKind::kBadInput,
                 difference.second == expected.end()
                     ? "has layer " + std::to_string(*difference.first) + of_stage +

@@ -51,7 +51,7 @@ class PartFinder {
     const auto heads = length(module + "A_log", 0);
     const auto input = length(module + "in_proj.weight", 0);
     if (!values || !heads || !input) {
-      why = "the sizes of its parts would show in out_proj, A_log and in_proj, which are not there";
+      why = "the sizes of its parts follow from out_proj, A_log and in_proj, which are missing";
       return std::nullopt;
     }
     // Both have two parts of `values` rows, and two of the keys' rows.
@@ -72,7 +72,7 @@ class PartFinder {
     std::int64_t rows = 0;
     for (const Part& part : parts) rows += part.rows;
     if (rest <= 0 || rest % 2 != 0 || tensor.shape.empty() || tensor.shape[0] != rows) {
-      why = "its rows are not those of the parts that out_proj, A_log and in_proj tell of";
+      why = "its number of rows does not fit the sizes of out_proj, A_log and in_proj";
       return std::nullopt;
     }
     return checked(std::move(parts), joined, why);
@@ -90,8 +90,8 @@ class PartFinder {
     const auto shares = [&](const char* name) {
       const auto number = args_.number(name);
       if (!number || *number % ranks_ == 0) return true;
-      why = "the arguments state " + std::string(name) + " " + args_.words(name) +
-            ", of which no equal number is on each of " + std::to_string(ranks_) + " ranks";
+      why = "the arguments state " + std::string(name) + " " + args_.words(name) + ", which " +
+            std::to_string(ranks_) + " ranks cannot share equally";
       return false;
     };
     const bool fits = joined.is_mamba

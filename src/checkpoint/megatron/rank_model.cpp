@@ -75,9 +75,9 @@ constexpr std::array<std::string_view, 12> kShownArguments{"tensor_model_paralle
 
 std::int64_t stated_size(const MegatronArgs& args, std::string_view name) {
   if (args.is_set(name)) return args.size_or_one(name);
-  throw Error(ErrorKind::kUnsupported, "states no " + std::string(name) +
-                                           " in its arguments (the key 'args'), so that it is "
-                                           "not known whether files are missing")
+  throw Error(ErrorKind::kUnsupported,
+              "states no " + std::string(name) +
+                  " in its arguments (the key 'args'), so it is unknown whether files are missing")
       .hint(
           "save it with Megatron-LM, or name a model_optim_rng.pt as the source to see what is in "
           "that file alone");
@@ -248,7 +248,7 @@ class RankModel {
     const auto experts = args_.number("num_experts");
     if (!experts || *experts < 1 || *experts % sizes_.expert != 0) {
       return "the arguments state num_experts " + args_.words("num_experts") +
-             ", of which no equal number is on each expert-parallel rank";
+             ", which the expert-parallel ranks cannot share equally";
     }
     const std::int64_t each = *experts / sizes_.expert;
     if (local >= each) {
@@ -375,7 +375,7 @@ class RankModel {
     if (held.size() == names.size()) return;
     for (const std::string& name : names) {
       if (held.contains(name)) continue;
-      problem(name, quoted(number) + " has none of it, but other ranks of its stage do");
+      problem(name, quoted(number) + " does not have it, but other ranks of its stage do");
     }
   }
 

@@ -166,7 +166,7 @@ class RankSetReader {
     const auto& saved = contents_.front().saved.iteration;
     if (!named || !saved || *named == std::to_string(*saved)) return;
     throw Error(ErrorKind::kBadInput, "is of iteration " + std::to_string(*saved) +
-                                          " by what it has, but of iteration " + *named +
+                                          " by its content, but of iteration " + *named +
                                           " by the name of its directory")
         .in_file(file_of(0).string())
         .hint("give the directory the name that it was saved with");

@@ -266,8 +266,7 @@ Known<MegatronCut> MegatronCuts::gated(const std::string& name, const Shape& sha
   }
   const auto found = shapes_.find(second);
   if (found == shapes_.end() || found->second.size() != 2) {
-    return unknown("whether it has rows of a gate would show in '" + second +
-                   "', which is not there");
+    return unknown("only '" + second + "', which is missing, shows whether it has rows of a gate");
   }
   const std::int64_t columns = found->second[1];
   if (shape[0] == columns) {
@@ -283,7 +282,7 @@ Known<MegatronCut> MegatronCuts::gated(const std::string& name, const Shape& sha
   const char* const interleaved =
       shared ? "moe_shared_expert_glu_interleave_size" : "moe_mlp_glu_interleave_size";
   if ((shared || routed) && args_.is_set(interleaved)) {
-    return unknown("its rows of gate and up take turns (" + std::string(interleaved) + ")");
+    return unknown("its rows of gate and up alternate (" + std::string(interleaved) + ")");
   }
   return by_table(MegatronCut::kGatedRows);
 }
@@ -300,7 +299,7 @@ Known<MegatronCut> MegatronCuts::head_norm(const std::string& name, const Shape&
   const bool of_head = shape.size() == 1 && shape[0] == *channels && queries != shapes_.end() &&
                        queries->second == shape;
   if (of_head) return by_table(MegatronCut::kWhole);
-  return unknown("it is no norm of one head, whose size is " + std::to_string(*channels));
+  return unknown("it is no norm of one head, which has the size " + std::to_string(*channels));
 }
 
 Known<MegatronCut> MegatronCuts::rows_or_whole(const std::string& module,
@@ -333,7 +332,7 @@ std::string contradiction(const MegatronArgs& args, const std::string& name, con
   const auto rows = is_attention ? attention_rows(args) : std::nullopt;
   if (rows && *rows != shape[0]) {
     return "it has " + std::to_string(shape[0]) +
-           " rows, but heads and query groups in the arguments make " + std::to_string(*rows);
+           " rows, but heads and query groups in the arguments result in " + std::to_string(*rows);
   }
   const auto row = std::find_if(kSizes.begin(), kSizes.end(), [&](const SizedName& sized) {
     return in_layer ? name.ends_with(sized.name) : name == sized.name;

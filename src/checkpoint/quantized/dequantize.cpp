@@ -79,7 +79,8 @@ void refuse_the_rest(ModelParts& parts) {
     const std::string& name = entry->name;
     const auto [module, part] = module_name(name);
     if (part == "pre_quant_scale") {
-      parts.refuse_form("the inputs of its module are scaled by it, which no weight shows", name);
+      parts.refuse_form("it scales the inputs of its module, which weights alone cannot express",
+                        name);
     } else if (part.starts_with("svdquant_lora_") || part == "bitmask") {
       parts.refuse_form("it changes a weight in a way that is not known", name);
     }

@@ -128,7 +128,7 @@ Error no_file(const SourceFiles& files, const std::vector<Rank>& ranks, const fs
   return Error(ErrorKind::kMissing,
                rank_words(ranks) + (ranks.size() == 1 ? " has" : " have") + " no file" + of_step +
                    " that matches " + printable(files.pattern) +
-                   ", and without a strategy it is unknown what is missing with it")
+                   ", and without a strategy it is unknown which parameters are missing")
       .in_file(source.string())
       .for_rank(ranks.front())
       .hint(

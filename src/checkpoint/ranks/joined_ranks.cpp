@@ -84,7 +84,7 @@ Completeness JoinedRanks::statement() const {
   Completeness out;
   for (const auto& [name, shape] : open_) out.open_extents.push_back({name, shape});
   if (by_config_) out.grounds.emplace_back("config.json");
-  if (by_twins_) out.grounds.emplace_back("tensors of as many rows");
+  if (by_twins_) out.grounds.emplace_back("tensors with equal numbers of rows");
   if (!open_.empty()) {
     out.unstated = "whether the tensors joined from " +
                    counted(static_cast<std::size_t>(ranks_.size()), "rank") + " are whole";

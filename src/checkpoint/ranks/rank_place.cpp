@@ -93,7 +93,7 @@ std::string words_of(const RankGroup& found, const fs::path& directory) {
   if (found.own.numbers.size() > 1) {
     std::vector<std::string> names = found.all;
     std::sort(names.begin(), names.end());
-    return "is of one rank alone, and " + printable(set.string()) + " has the directories " +
+    return "belongs to one rank alone, and " + printable(set.string()) + " has the directories " +
            name_list(names);
   }
   std::vector<Rank> ranks;

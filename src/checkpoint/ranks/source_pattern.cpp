@@ -101,7 +101,7 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
       .in_file(root.string())
       .needs(Need::kSource)
       .hint(std::string(names.size() == 1 ? "name it" : "name one") +
-            ", or, if each is a rank's, give their pattern with --src-pattern" +
+            "; if each is one rank's, give their pattern with --src-pattern" +
             (pattern.empty() ? "" : " '" + pattern + "'"));
 }
 

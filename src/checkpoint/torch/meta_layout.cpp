@@ -142,7 +142,7 @@ std::optional<std::int64_t> proven_files(std::string_view name, const Shape& par
     return sizes.query_rows / part[0];
   }
   throw Error(ErrorKind::kBadInput, "has the shape " + to_string(part) +
-                                        ", but by params.json it should have " +
+                                        ", but according to params.json it should have " +
                                         std::to_string(sizes.dim) + " columns, and a part of " +
                                         std::to_string(sizes.query_rows) + " rows")
       .for_parameter(std::string(name))

@@ -84,8 +84,8 @@ void TorchRanks::take_shapes(std::size_t number) {
     const auto [known, is_new] = shapes_.emplace(name, full);
     if (is_new || known->second == full) continue;
     problems_.try_emplace(name, "its full shape is " + to_string(known->second) +
-                                    " by another rank's file, but " + to_string(full) +
-                                    " by that of rank " + to_string(found_[number].rank) +
+                                    " in another rank's file, but " + to_string(full) +
+                                    " in that of rank " + to_string(found_[number].rank) +
                                     ": the files are not of one save");
   }
   for (const RefusedTensor& tensor : saved.refused) {
@@ -131,7 +131,7 @@ void require_own_rank(const FoundFile& found, const TorchSave& saved) {
   for (const auto& [tensor, place] : saved.places) {
     if (place.rank == found.rank.number()) continue;
     throw Error(ErrorKind::kBadInput, "is of rank " + std::to_string(place.rank) +
-                                          " by what it has, but of rank " + to_string(found.rank) +
+                                          " by its content, but of rank " + to_string(found.rank) +
                                           " by its name")
         .in_file(found.path.string())
         .for_parameter(saved.tensors[tensor].name)

@@ -162,14 +162,14 @@ void state_index(const NameMapDirectory& index, Completeness& out) {
       continue;
     }
     out.missing.push_back(
-        Error(ErrorKind::kMissing, "names nothing of '" + printable(name) +
-                                       "', which lies beside it and is numbered as its files are")
+        Error(ErrorKind::kMissing, "names no tensor of '" + printable(name) +
+                                       "', which lies beside it and is numbered like its files")
             .in_file(index.map_file.string())
             .hint("bring the index that was saved with these files, or remove the file"));
   }
   if (!others.empty()) {
     out.doubts.push_back("not read, because " + name_of(index) +
-                         " names nothing of them: " + name_list(others));
+                         " names no tensor of them: " + name_list(others));
   }
   if (!index.other_indexes.empty()) {
     out.doubts.push_back("other sets in this directory are not read: name " +

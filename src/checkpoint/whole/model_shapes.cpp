@@ -253,8 +253,8 @@ std::string short_words(const Shape& found, const StatedShape& stated, const std
     return "has " + std::to_string(found.front()) + " rows in " + pieces +
            ", but config.json states " + stated.rows;
   }
-  return "is " + to_string(found) + " in " + pieces + ", but by config.json it should be " +
-         to_string(stated.shape);
+  return "is " + to_string(found) + " in " + pieces +
+         ", but according to config.json it should be " + to_string(stated.shape);
 }
 
 std::vector<std::string> twin_names(const std::string& name) {

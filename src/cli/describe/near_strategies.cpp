@@ -189,10 +189,11 @@ void require_cover(const DiffSide& side) {
     throw Error(ErrorKind::kBadInput,
                 fmt::format("it has no layout of '{}'", printable(parameter.name)));
   }
-  if (!lays_out) throw Error(ErrorKind::kBadInput, "it lays out nothing of the checkpoint");
+  if (!lays_out) throw Error(ErrorKind::kBadInput, "it lays out no parameter of the checkpoint");
   if (!side.table().missing_ranks().empty() || !can_be_mounted(side)) {
-    throw Error(ErrorKind::kBadInput, fmt::format("it is of {} ranks, of which not all are here",
-                                                  side.table().ranks().all().size()));
+    throw Error(ErrorKind::kBadInput,
+                fmt::format("it is for {} ranks, and not all of them are here",
+                            side.table().ranks().all().size()));
   }
 }
 

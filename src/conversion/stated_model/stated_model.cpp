@@ -88,7 +88,7 @@ class ModelStatement {
       if (!gaps.empty()) {
         add_missing(Error(ErrorKind::kMissing, "has no tensor of " + layers_words(gaps) + " of '" +
                                                    printable(std::string(block)) +
-                                                   "', but of the layers around"));
+                                                   "', but has those of the layers around them"));
       }
       compare_layers(layers, block);
     }
@@ -210,7 +210,7 @@ class ModelStatement {
       if (names.empty()) continue;
       is_even = false;
       const std::string what = names.size() == 1 ? "is" : name_list(names) + " are";
-      add_missing(Error(ErrorKind::kMissing, what + " missing, and layer " +
+      add_missing(Error(ErrorKind::kMissing, what + " missing, although layer " +
                                                  std::to_string(layer.like) + " has such tensors")
                       .for_parameter(names.front()));
     }

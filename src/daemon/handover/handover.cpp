@@ -83,7 +83,7 @@ std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds
       auto read = got->is_truncated ? std::nullopt : message_in(got->text);
       if (!read) {
         throw Error(ErrorKind::kIo, got->is_truncated ? "not all descriptors could be handed over"
-                                                      : "the other process sends nonsense")
+                                                      : "the other process sent invalid data")
             .hint(got->is_truncated ? limit_hint(Resource::kOpenFiles) : "");
       }
       HandoverMessage message = std::move(*read);

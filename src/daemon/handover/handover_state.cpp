@@ -264,7 +264,7 @@ class StateReader {
 
  private:
   [[noreturn]] void refuse() const {
-    throw refusal("what the mount's other process has kept lacks something: no good " +
+    throw refusal("the record of the mount's other process is incomplete: no valid " +
                   std::string(key_));
   }
   void expect(JsonKind kind) {
@@ -335,7 +335,7 @@ State decoded(const std::string& text) {
     return state;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
-    throw refusal("what the mount's other process has kept is not readable");
+    throw refusal("the record of the mount's other process is not readable");
   }
 }
 
@@ -348,7 +348,7 @@ std::string encode(const HandoverState& state) {
 HandoverState decode_state(const std::string& text) {
   auto state = decoded<HandoverState>(text);
   if (state.trees.empty()) {
-    throw refusal("what the mount's other process has kept lacks something: no tree");
+    throw refusal("the record of the mount's other process is incomplete: no tree");
   }
   return state;
 }

@@ -31,7 +31,7 @@ class RestoredText final : public VirtualFile {
   Effort effort() const noexcept override { return Effort::kNone; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     if (offset > text_.size() || out.size() > text_.size() - offset) {
-      throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+      throw Error(ErrorKind::kBadInput, "a read beyond the end of the file").at_offset(offset);
     }
     std::memcpy(out.data(), text_.data() + offset, out.size());
   }

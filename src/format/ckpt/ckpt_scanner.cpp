@@ -145,7 +145,7 @@ std::optional<Record> RecordScanner::try_to(Read&& read) {
 void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, std::uint64_t end) {
   if (field.number % kNumbersInAByte == kValue) {
     throw bad_at(offset,
-                 "field " + std::to_string(field.number) + " is a record's with a wrong bit")
+                 "field " + std::to_string(field.number) + " would be a record's but for one bit")
         .hint("the file is damaged");
   }
   // Finding out that a field is neither costs more than passing over it.

@@ -87,8 +87,8 @@ class DecryptedSource : public ByteSource {
   void read(const ReadRequest& request) const {
     auto [offset, out, foreseen] = request;
     if (offset > size_ || out.size() > size_ - offset) {
-      throw Error(ErrorKind::kBadInput,
-                  "a read of " + std::to_string(out.size()) + " decrypted bytes leaves the file")
+      throw Error(ErrorKind::kBadInput, "a read of " + std::to_string(out.size()) +
+                                            " decrypted bytes goes beyond the end of the file")
           .in_file(name())
           .at_offset(offset);
     }

@@ -26,7 +26,7 @@ Error bad_info(const std::string& what) {
 }
 
 Error no_place(const std::string& name) {
-  return bad_info("does not tell where it begins").for_parameter(name);
+  return bad_info("does not state where it begins").for_parameter(name);
 }
 
 Shape read_offsets(JsonReader& reader, const std::string& name) {
@@ -60,7 +60,7 @@ Shape read_place(JsonReader& reader, const std::string& name) {
 
 /// {"name": {"saved_offsets": [0, 8], ...}, ...}
 void read_places(JsonReader& reader, PartOffsets& out) {
-  if (reader.kind() != JsonKind::kObject) throw bad_info("does not tell where it begins");
+  if (reader.kind() != JsonKind::kObject) throw bad_info("does not state where it begins");
   reader.enter();
   while (reader.next()) {
     const std::string name(reader.key());
@@ -85,7 +85,7 @@ PartOffsets part_offsets(const ParsedHeader& header, const std::string& name) {
   for (const ParsedTensor& tensor : header.tensors) {
     const auto place = out.find(tensor.name);
     if (place == out.end()) {
-      throw bad_info("does not tell where it begins").for_parameter(tensor.name);
+      throw bad_info("does not state where it begins").for_parameter(tensor.name);
     }
     const Shape& offsets = place->second;
     if (offsets.size() != tensor.shape.size()) {

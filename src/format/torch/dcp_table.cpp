@@ -188,7 +188,7 @@ DcpPlace TableReader::place_of(PickleValue info) {
   const auto path = tree_.text(field(info, "relative_path", 0));
   const auto offset = tree_.integer(field(info, "offset", 1));
   const auto length = tree_.integer(field(info, "length", 2));
-  if (!path || !offset || !length) throw Refusal{"its place is not told"};
+  if (!path || !offset || !length) throw Refusal{"its place is not stated"};
   if (is_keyed_ && !path->ends_with(kObjectExtension)) return keyed_place(info, *path);
   if (out_.by_name && *offset == 0 && *length == kWholeFile) return {file_number(*path), {}};
   if (*offset < 0 || *length < 0 || *offset > kMostTorchElements || *length > kMostTorchElements) {
@@ -292,7 +292,7 @@ DType TableReader::dtype_of(PickleValue properties) const {
     throw Refusal{"its type is '" + printable(std::string(*text)) + "'"};
   }
   const auto type = tree_.global(told);
-  if (!type || !pickle::is_torch_type(*type)) throw Refusal{"its type is not told"};
+  if (!type || !pickle::is_torch_type(*type)) throw Refusal{"its type is not stated"};
   if (const auto dtype = pickle::dtype_from_torch(type->name)) return *dtype;
   throw Refusal{"its type is " + to_string(*type)};
 }
@@ -371,7 +371,7 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
     if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
     for (std::size_t d = 0; d < dimensions; ++d) {
       if (offsets[d] > tensor.shape[d] || sizes[d] > tensor.shape[d] - offsets[d]) {
-        throw Refusal{"the chunk " + to_string(Box{offsets, sizes}) + " leaves the tensor " +
+        throw Refusal{"the chunk " + to_string(Box{offsets, sizes}) + " is not inside the tensor " +
                       to_string(tensor.shape)};
       }
     }

@@ -104,7 +104,7 @@ class StreamReader {
         const Size size{storage.count, storage_width(storage.storage_class)};
         const auto [known, is_new] = sizes_.emplace(storage.key, size);
         if (!is_new && (known->second.count != size.count || known->second.width != size.width)) {
-          refuse("two tensors tell different sizes of one storage");
+          refuse("two tensors state different sizes of one storage");
         }
       } catch (const Error& error) {
         throw Error(error.kind(), "has a storage that cannot be passed over: " + error.message())

@@ -75,7 +75,7 @@ Shape torch_sizes(const PickleTree& tree, PickleValue value, std::string_view wh
 TorchStorageId storage_id(const PickleTree& tree, PickleValue value) {
   const auto id = tree.tuple(tree.arguments(value));
   const bool has_form = value.is(PickleKind::kPersistent) && (id.size() == 5 || id.size() == 6);
-  if (!has_form || tree.text(id[0]) != "storage") refuse("its storage is not told");
+  if (!has_form || tree.text(id[0]) != "storage") refuse("its storage is not stated");
   const auto storage_class = tree.global(id[1]);
   const auto key = tree.text(id[2]);
   if (!storage_class || !key || key->empty() ||
@@ -144,7 +144,7 @@ TorchTensor TorchValues::of_type(PickleValue value) const {
   if (arguments.size() < 3) refuse("it is made by too few arguments");
   const auto function = tree_.global(arguments[0]);
   const auto type = tree_.global(arguments[1]);
-  if (!function || !type) refuse("its class is not told");
+  if (!function || !type) refuse("its class is not stated");
   const bool is_known =
       function->module == "torch._utils" &&
       std::find(kPlainMakers.begin(), kPlainMakers.end(), function->name) != kPlainMakers.end();

@@ -44,7 +44,7 @@ void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::by
         out = out.subspan(length);
       });
   if (missing > 0) {
-    throw Error(ErrorKind::kInternal, "a read leaves the content")
+    throw Error(ErrorKind::kInternal, "a read beyond the end of the content")
         .in_file(holding.file->source->name())
         .for_parameter(holding.entry->name);
   }

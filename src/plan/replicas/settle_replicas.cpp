@@ -173,7 +173,8 @@ bool are_slices(const std::vector<ReplicaDisagreement>& differing, const SourceT
 
 Error slices_without_strategy(const CheckpointSet& set) {
   const std::string root = set.root().string();
-  Error error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what");
+  Error error(ErrorKind::kBadInput,
+              "the ranks hold slices, and no strategy says how they were cut");
   error.in_file(root)
       .needs(Need::kSourceStrategy)
       .hint("add --src-strategy FILE, or run: " +
@@ -200,14 +201,15 @@ void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const So
                 ": each rank has its own values, as of moving_mean, or a slice of a "
                 "parameter that is cut");
   error.in_file(first.other.file->source->name()).for_parameter(first.parameter->name);
-  error.hint(has_strategy
-                 ? "where they may differ, as moving_mean does, --replicas first takes the lowest "
-                   "rank's, and --replicas own each rank's"
-                 : "of values, --replicas first takes the lowest rank's, and --replicas own each "
-                   "rank's; of slices, give the strategy that they were saved with "
-                   "(--src-strategy), or let 'reshardfs strategy guess' find it; or name one "
-                   "rank's file as the source; --exclude leaves "
-                   "parameters out");
+  error.hint(
+      has_strategy
+          ? "where they may differ, as moving_mean does, --replicas first takes the lowest "
+            "rank's, and --replicas own each rank's"
+          : "for such values, --replicas first takes the lowest rank's, and --replicas own each "
+            "rank's; for slices, give the strategy that they were saved with "
+            "(--src-strategy), or let 'reshardfs strategy guess' find it; or name one "
+            "rank's file as the source; --exclude leaves "
+            "parameters out");
   throw error;
 }
 

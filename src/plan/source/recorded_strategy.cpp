@@ -92,7 +92,7 @@ class Recorder {
     }
     throw Error(ErrorKind::kUnsupported,
                 "it lies on ranks " + order + (ranks.size() > 8 ? ", ..." : "") +
-                    "; a strategy has stages of equally many ranks in ascending order")
+                    "; a strategy has stages of equal size, with ranks in ascending order")
         .hint("mount this checkpoint without a strategy");
   }
 
@@ -147,8 +147,8 @@ class Recorder {
   void require_known() const {
     if (first_cut_.empty() || cuts_other_dimensions_) return;
     throw Error(ErrorKind::kUnsupported,
-                "it is cut along dimension 0, as no parameter is along another one: the metadata "
-                "does not tell whether the model or the optimizer is parallel")
+                "it is cut along dimension 0, and no parameter along another one: the metadata "
+                "does not state whether the model or the optimizer is parallel")
         .for_parameter(first_cut_)
         .hint("write rules for the target instead: see reshardfs-strategy(5)");
   }

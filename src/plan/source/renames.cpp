@@ -94,7 +94,8 @@ class RenameRule {
       const std::vector<std::string> known = from_ ? from_->names() : std::vector<std::string>();
       const auto found = std::find(known.begin(), known.end(), name);
       if (found == known.end()) {
-        refuse(option_, given_, "the new name has {" + printable(name) + "}, and the old one not");
+        refuse(option_, given_,
+               "the new name has {" + printable(name) + "}, but the old one does not");
       }
       slots_.push_back(static_cast<std::size_t>(found - known.begin()));
     }
@@ -306,7 +307,7 @@ std::string wrapper_clash(const CheckpointSet& set) {
     if (known->second == entry.name) return true;
     clash = "names keep the words that wrappers of PyTorch put into them: without these, '" +
             printable(std::string(known->second)) + "' and '" + printable(entry.name) +
-            "' would have one name";
+            "' would have the same name";
     return false;
   });
   return clash;

@@ -65,7 +65,7 @@ void FileImage::read_piece(const Piece& piece, std::uint64_t from, std::span<std
 
 void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   if (offset > size_ || out.size() > size_ - offset) {
-    throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+    throw Error(ErrorKind::kBadInput, "a read beyond the end of the file").at_offset(offset);
   }
   for_each_piece({offset, out.size()},
                  [&](const Piece& piece, std::uint64_t from, std::uint64_t length) {

@@ -393,7 +393,8 @@ void TargetTable::report(const Verdicts& verdicts) {
                                           "between the ranks: each rank has its own values, as of "
                                           "moving_mean, or a slice")
         .hint(
-            "of values, --replicas first takes the lowest rank's, and --replicas own each rank's; "
+            "for such values, --replicas first takes the lowest rank's, and --replicas own each "
+            "rank's; "
             "for slices, give strategies that have them, or copy them with --unmatched source; "
             "--exclude leaves them out");
   }

@@ -120,7 +120,7 @@ class RangeReceiver final : public HttpReceiver {
       throw refused(name, "the server answers with another length than its range has");
     }
     if (head.find(version.is_certain() ? "etag" : "last-modified") == nullptr) {
-      throw refused(name, "the server does not tell of which version of the file its bytes are");
+      throw refused(name, "the server does not state which version of the file it sends");
     }
     const std::string* etag = head.find("etag");
     if (etag != nullptr && *etag != version.etag) {

@@ -42,7 +42,7 @@ StageLayers parse_stage_layers(const std::string& text) {
     if (!number || *number < 0 || *number > kMaxLayers) {
       throw Error(ErrorKind::kUsage,
                   "--stage-layers is '" + printable(text) +
-                      "', expected the number of layers of each stage, as 10,9,9,8");
+                      "', expected the number of layers of each stage, such as 10,9,9,8");
     }
     counts.push_back(*number);
     begin = end + 1;

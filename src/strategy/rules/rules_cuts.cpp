@@ -142,7 +142,7 @@ Lengths lengths_of_parts(const Layout& layout, std::size_t parts) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (i % beside == 0) lengths.push_back(slices[i]);
     if (slices[i] != lengths.back()) {
-      refuse(layout, "slices beside each other have other lengths: " + number_list(slices));
+      refuse(layout, "neighboring slices have different lengths: " + number_list(slices));
     }
   }
   if (lengths.size() != parts) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxStages = 4096;
 
-constexpr const char* kAxesForm = "a list of \"name=size\", as [\"dp=2\", \"tp=4\"]";
+constexpr const char* kAxesForm = "a list of \"name=size\", such as [\"dp=2\", \"tp=4\"]";
 
 std::string without_spaces(const std::string& text) {
   std::string out;
@@ -111,7 +111,7 @@ void place_layer(LayerPlacement& placement, std::int64_t layer, std::int64_t sta
 /// split = [16, 16]: so many layers for each stage, in order.
 void read_split(const toml::node& node, LayerPlacement& placement, std::int64_t stage_count) {
   const toml::array& list =
-      list_at("split", node, "a list with the number of layers of each stage, as [16, 16]");
+      list_at("split", node, "a list with the number of layers of each stage, such as [16, 16]");
   check_list_of_stages(node, "split", list.size(), stage_count);
   std::int64_t stage = 0;
   for (const toml::node& entry : list) {
@@ -125,7 +125,7 @@ void read_split(const toml::node& node, LayerPlacement& placement, std::int64_t 
 /// stages = [[0, 1, 4, 5], [2, 3, 6, 7]]: the layers of each stage.
 void read_stages_of_layers(const toml::node& node, LayerPlacement& placement,
                            std::int64_t stage_count) {
-  constexpr const char* kForm = "a list with the layers of each stage, as [[0, 2], [1, 3]]";
+  constexpr const char* kForm = "a list with the layers of each stage, such as [[0, 2], [1, 3]]";
   const toml::array& list = list_at("stages", node, kForm);
   check_list_of_stages(node, "stages", list.size(), stage_count);
   std::int64_t stage = 0;
@@ -144,12 +144,13 @@ LayerPlacement read_layers(const toml::table& source, const RulesDocument& docum
   placement.line = table.line();
   placement.optional = read_flag(table, "optional", document.optional);
   const toml::node& match = table.at("match");
-  const std::string text = text_at("match", match, "a text with {n}, as \"model.layers.{n}.\"");
+  const std::string text =
+      text_at("match", match, "a text with {n}, such as \"model.layers.{n}.\"");
   const std::size_t hole = text.find("{n}");
   if (hole == std::string::npos || hole == 0 || text.find("{n}", hole + 1) != std::string::npos) {
     fail_at_line(line_of(match), "'match' of [[layers]] is '" + printable(text) +
                                      "', expected a text with {n} in it once and not at its start, "
-                                     "as \"model.layers.{n}.\"");
+                                     "such as \"model.layers.{n}.\"");
   }
   placement.before = text.substr(0, hole);
   placement.after = text.substr(hole + 3);

@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxParts = 1 << 20;  // as many as a stage may have devi
 constexpr std::int64_t kMaxLength = std::numeric_limits<std::int64_t>::max();
 
 constexpr const char* kCutForm =
-    "a list with an axis, a list of axes or \"\" for each dimension, as [\"tp\", \"\"]";
+    "a list with an axis, a list of axes or \"\" for each dimension, such as [\"tp\", \"\"]";
 constexpr const char* kUnevenForm =
     "\"balanced\", or a list with \"balanced\", a list of lengths or \"\" for each dimension";
 constexpr const char* kOptimizerForm = "\"all\", \"none\", true, false or a number of parts";

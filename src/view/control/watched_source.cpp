@@ -116,8 +116,7 @@ OpenedSources& opened_sources() {
 }
 
 void write_source_change(MetricsText& text, const std::optional<SourceChange>& change) {
-  text.family("source_changed", "gauge",
-              "Whether a source file is not what it was when it was opened.");
+  text.family("source_changed", "gauge", "Whether a source file has changed since it was opened.");
   text.sample(change ? 1 : 0);
   if (!change) return;
   text.family("source_changed_file", "gauge",

@@ -35,7 +35,7 @@ void TensorFile::set_size(std::uint64_t bytes) {
 
 void TensorFile::require_inside(std::uint64_t offset, std::uint64_t length) const {
   if (offset <= size_ && length <= size_ - offset) return;
-  throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+  throw Error(ErrorKind::kBadInput, "a read beyond the end of the file").at_offset(offset);
 }
 
 std::vector<std::string> TensorFile::attribute_names() const {

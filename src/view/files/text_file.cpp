@@ -11,7 +11,7 @@ namespace {
 
 void require_inside(std::uint64_t size, std::uint64_t offset, std::size_t count) {
   if (offset <= size && count <= size - offset) return;
-  throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+  throw Error(ErrorKind::kBadInput, "a read beyond the end of the file").at_offset(offset);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void warn_of_names(const ViewContext& context) {
   if (side == kHuggingFaceSide) return;
   if (!side.empty()) {
     context.warnings.push_back("hyper/ has the names of " + printable(side) +
-                               ", for which models of Hugging Face do not ask");
+                               ", which models of Hugging Face do not have");
     return;
   }
   const TakesParameter is_weight = weights_alone(context);
@@ -44,8 +44,7 @@ void warn_of_names(const ViewContext& context) {
   const std::string maps = hugging_face_maps(names, context.model.state_prefixes);
   if (maps.empty()) return;
   context.warnings.push_back(
-      "hyper/ has the names of the source, for which models of Hugging Face do not ask: give " +
-      maps);
+      "hyper/ has the names of the source, which models of Hugging Face do not have: give " + maps);
 }
 
 }  // namespace

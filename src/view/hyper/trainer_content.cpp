@@ -118,7 +118,7 @@ class ContentMaker {
             .hint("leave one of the two out");
       }
       if (step_) continue;
-      throw Error(ErrorKind::kUsage, option + " without a step, which the source does not state")
+      throw Error(ErrorKind::kUsage, option + " needs a step, which the source does not state")
           .hint("state it, too: --map-var trainer_step=N");
     }
     if (stated.param_groups && (*stated.param_groups < 1 || *stated.param_groups > kMostGroups)) {
@@ -243,8 +243,8 @@ class ContentMaker {
     if (lacking.empty()) return;
     std::erase_if(states_, [](const TrainerTensor& state) { return is_main_weight(state.path); });
     context_.warnings.push_back(
-        "hyper/ has no main weights in float32, of which the Trainer loads all or none: the source "
-        "has none of '" +
+        "hyper/ has no main weights in float32: the Trainer loads all or none, and the source has "
+        "none of '" +
         printable(lacking) + "'");
   }
 
@@ -304,19 +304,19 @@ class ContentMaker {
     std::erase(left_out_, "global_step");
     std::erase(left_out_, "step_num");
     if (!left_out_.empty()) {
-      context_.warnings.push_back("left out of hyper/, as states that the Trainer does not have: " +
+      context_.warnings.push_back("left out of hyper/, because the Trainer has no such states: " +
                                   name_list(left_out_));
     }
     if (!orphans_.empty()) {
       context_.warnings.push_back(
-          "hyper/ has states of weights that it does not have, or has under other names, and that "
-          "the Trainer does not load: " +
+          "hyper/ has states that the Trainer does not load, because their weights are missing or "
+          "have other names: " +
           name_list(orphans_));
     }
     if (objects_.contains("extra_state.global_step")) {
       if (objects_.contains("extra_state.epoch")) return;
       context_.warnings.emplace_back(
-          "hyper/ does not state the epoch, which other programs count otherwise: the Trainer "
+          "hyper/ does not state the epoch, which other programs count differently: the Trainer "
           "keeps its own; --map-var trainer_epoch=N states it");
       return;
     }
@@ -328,8 +328,8 @@ class ContentMaker {
     const bool are_counted = counts_by_group_ || std::includes(counted_.begin(), counted_.end(),
                                                                trained_.begin(), trained_.end());
     context_.warnings.push_back(
-        "hyper/ does not state the step, which the source does not tell" +
-        std::string(are_counted ? "" : ", and without which AdamW takes moments for new") + ": " +
+        "hyper/ does not state the step, because the source does not" +
+        std::string(are_counted ? "" : ", and without it AdamW treats the moments as new") + ": " +
         start + ", or state it with --map-var trainer_step=N");
   }
 

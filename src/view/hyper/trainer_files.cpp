@@ -142,7 +142,7 @@ void TrainerFiles::require_names() const {
     const auto [added, is_new] = names.insert(std::move(name));
     if (is_new) return;
     throw Error(ErrorKind::kBadInput,
-                "would be called '" + printable(*added) + "' in hyper/, as another one is")
+                "would be called '" + printable(*added) + "' in hyper/, like another one")
         .for_parameter(from)
         .hint("leave one of them out with --exclude");
   };

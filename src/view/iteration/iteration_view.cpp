@@ -86,7 +86,7 @@ std::optional<std::string> own_common(const ViewContext& context,
   std::string text = read_small_file(path, kMaxStateBytes, tree);
   if (is_common_json(text)) return text;
   notes.push_back("'" + printable(path.native()) +
-                  "' is not as MindSpore Transformers reads it: iteration/ has another");
+                  "' is not in the form that MindSpore Transformers reads: iteration/ has its own");
   return std::nullopt;
 }
 
@@ -115,8 +115,7 @@ TrainingState training_state(const ViewContext& context) {
     values.try_emplace("step_num", *step);
     values.try_emplace("global_step", *step);
   } else {
-    state.notes.emplace_back(
-        "iteration/ is of step 0, as nothing in the source tells which step it is");
+    state.notes.emplace_back("iteration/ has step 0, because the source does not state its step");
   }
   state.common = common_json(values);
   std::string lacking;
@@ -125,7 +124,7 @@ TrainingState training_state(const ViewContext& context) {
     lacking += (lacking.empty() ? "" : ", ") + std::string(key);
   }
   if (!lacking.empty()) {
-    state.notes.push_back("iteration/: the source does not tell " + lacking +
+    state.notes.push_back("iteration/: the source does not state " + lacking +
                           ", which MindSpore Transformers needs to resume training; loading "
                           "weights does not need them");
   }

@@ -63,10 +63,9 @@ class Modules {
     const Shape& shape = weight.grid->full_shape();
     const std::size_t axes = name.leading_axes();
     if (shape.size() < axes || element_count(shape) == 0) {
-      throw Error(ErrorKind::kBadInput,
-                  "has the shape " + to_string(shape) +
-                      ", which is no weight of Megatron-Core: its first dimensions are the layers "
-                      "and experts that its name tells of")
+      throw Error(ErrorKind::kBadInput, "has the shape " + to_string(shape) +
+                                            ", which no weight of Megatron-Core has: the first "
+                                            "dimensions must be the layers and experts of its name")
           .for_parameter(weight.name);
     }
     const Shape front(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axes));
@@ -192,7 +191,7 @@ std::optional<bool> numbered_layers(const std::vector<const TargetParameter*>& w
   if (stacked != nullptr && numbered != nullptr) {
     throw Error(ErrorKind::kBadInput,
                 "is of one layer, but '" + printable(stacked->name) +
-                    "' is of all: Megatron-Core has one of the two forms in a checkpoint")
+                    "' is of all: a checkpoint of Megatron-Core has only one of these forms")
         .for_parameter(numbered->name);
   }
   if (stacked == nullptr && numbered == nullptr) return std::nullopt;
@@ -230,8 +229,8 @@ HybridArgs hybrid_args(const ShownModel& model,
   const bool is_told = named && named->is_hybrid && named->text().find('?') == std::string::npos;
   if (!is_told || args.hidden == 0) {
     throw Error(ErrorKind::kBadInput,
-                "the names of the weights do not tell the layers of a HybridModel, which megatron/ "
-                "has to state")
+                "the names of the weights do not show the layers of a HybridModel, which megatron/ "
+                "must state")
         .hint("show all weights: leave --include and --exclude out");
   }
   args.pattern = named->text();

@@ -83,9 +83,9 @@ std::optional<std::size_t> shared_dimension(std::string_view name) {
 }
 
 std::string words_for_shares(const std::optional<std::size_t>& dimension, std::int64_t ranks) {
-  if (!dimension) return "each rank to have all of it";
-  return "dimension " + std::to_string(*dimension) + " to be shared out to " +
-         counted(static_cast<std::size_t>(ranks), "rank") + " in their order";
+  if (!dimension) return "the whole tensor on each rank";
+  return "dimension " + std::to_string(*dimension) + " divided among " +
+         counted(static_cast<std::size_t>(ranks), "rank") + " in order";
 }
 
 /// Whether rank r has part r of as many equal parts of the dimension, and all of the others.
@@ -118,8 +118,8 @@ void require_shares(const TargetTable& target, const TargetParameter& parameter)
     shared = ranks == 1 || !dimension;
   }
   if (shared) return;
-  throw Error(ErrorKind::kUsage, "vLLM wants " + words_for_shares(dimension, ranks) +
-                                     ", but the target strategy has it otherwise")
+  throw Error(ErrorKind::kUsage, "vLLM needs " + words_for_shares(dimension, ranks) +
+                                     ", but the target strategy cuts it differently")
       .for_parameter(parameter.name)
       .hint("give the number of vLLM's tensor-parallel ranks: --dst-strategy tp=" +
             std::to_string(ranks));

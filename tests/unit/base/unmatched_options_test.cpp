@@ -21,11 +21,12 @@ TEST(UnmatchedOptions, AreThoseThatSelectNothing) {
   UnmatchedOptions unmatched;
   unmatched.add_globs("--exclude", {"model.*", "modle.*", "*"}, kNames);
   unmatched.add_prefixes("--state-prefix", {"adam_m.", "adamm."}, kNames);
-  EXPECT_THAT(unmatched.lines(),
-              ElementsAre("--exclude 'modle.*' matches no parameter; did you mean --exclude "
-                          "'model.*'? It matches 'model.embed.weight'",
-                          "--state-prefix 'adamm.': no parameter's name begins so; did you mean "
-                          "--state-prefix adam_m?"));
+  EXPECT_THAT(
+      unmatched.lines(),
+      ElementsAre("--exclude 'modle.*' matches no parameter; did you mean --exclude "
+                  "'model.*'? It matches 'model.embed.weight'",
+                  "--state-prefix 'adamm.': no parameter's name begins with this; did you mean "
+                  "--state-prefix adam_m?"));
 }
 
 TEST(UnmatchedOptions, AreAnErrorOrWarnings) {

@@ -139,7 +139,7 @@ TEST(IndexStatement, TellsWhatLiesBesideItsFiles) {
   Completeness out;
   state_index(index, out);
   ASSERT_EQ(out.missing.size(), 1U);
-  EXPECT_THAT(out.missing.front().what(), HasSubstr("names nothing of 'part2.safetensors'"));
+  EXPECT_THAT(out.missing.front().what(), HasSubstr("names no tensor of 'part2.safetensors'"));
 
   index.files = {"d/model-00001-of-00002.safetensors", "d/model-00002-of-00002.safetensors"};
   index.beside = {"consolidated.safetensors", "model-00003-of-00003.safetensors"};

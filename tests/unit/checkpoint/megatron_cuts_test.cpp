@@ -135,13 +135,13 @@ TEST(MegatronCuts, TheSecondModuleShowsWhetherTheFirstHasAGate) {
   EXPECT_EQ(cut_among(kFirst, {{kFirst, {7, 4}}, {kSecond, {4, 3}}}),
             "it has 7 rows, which do not fit the 3 columns of '" + kSecond + "'");
   EXPECT_EQ(cut_of(kFirst, {6, 4}),
-            "whether it has rows of a gate would show in '" + kSecond + "', which is not there");
+            "only '" + kSecond + "', which is missing, shows whether it has rows of a gate");
   const std::string first = "a.mlp.experts.linear_fc1.weight3";
   const std::string second = "a.mlp.experts.linear_fc2.weight3";
   EXPECT_EQ(cut_among(first, {{first, {6, 4}}, {second, {4, 3}}}), "gated rows");
   const auto taking_turns = usual({{"moe_mlp_glu_interleave_size", p::number(32)}});
   EXPECT_EQ(cut_among(first, {{first, {6, 4}}, {second, {4, 3}}}, taking_turns),
-            "its rows of gate and up take turns (moe_mlp_glu_interleave_size)");
+            "its rows of gate and up alternate (moe_mlp_glu_interleave_size)");
   EXPECT_EQ(cut_among(kFirst, {{kFirst, {6, 4}}, {kSecond, {4, 3}}}, taking_turns), "gated rows");
 }
 
@@ -150,7 +150,7 @@ TEST(MegatronCuts, NormsOfOneHeadAreWhole) {
   const std::string key = "decoder.layers.0.self_attention.k_layernorm.weight";
   EXPECT_EQ(cut_among(query, {{query, {2}}, {key, {2}}}), "whole");
   EXPECT_EQ(cut_among(key, {{query, {2}}, {key, {2}}}), "whole");
-  const std::string other = "it is no norm of one head, whose size is 2";
+  const std::string other = "it is no norm of one head, which has the size 2";
   EXPECT_EQ(cut_among(query, {{query, {4}}, {key, {2}}}), other);
   EXPECT_EQ(cut_among(key, {{query, {4}}, {key, {2}}}), other);
   EXPECT_EQ(cut_of(key, {2}), other);
@@ -174,7 +174,7 @@ TEST(MegatronCuts, RanksOfLatentAttentionShowTheFormOfDownProjections) {
 TEST(MegatronCuts, RowsMustBeThoseOfTheArguments) {
   const std::string qkv = "decoder.layers.0.self_attention.linear_qkv.weight";
   EXPECT_EQ(contradiction(usual(), qkv, {16, 8}), "");
-  EXPECT_NE(contradiction(usual(), qkv, {24, 8}).find("make 16"), std::string::npos);
+  EXPECT_NE(contradiction(usual(), qkv, {24, 8}).find("result in 16"), std::string::npos);
   EXPECT_EQ(contradiction(usual({{"attention_output_gate", p::kTrue}}), qkv, {24, 8}), "");
   EXPECT_EQ(contradiction(args_of({}), qkv, {24, 8}), "");
   EXPECT_EQ(

@@ -150,7 +150,7 @@ TEST(MegatronLayers, WhosePlaceIsUnknownAreRefused) {
   expect_refused(args("noop_layers", p::global("a", "b")), {{{1}}, {{0, 1}}},
                  "states a value of another type as noop_layers", ErrorKind::kUnsupported);
   expect_refused(args("noop_layers", set_of({0})), {{{1}}, {{0, 1}}, {{}}},
-                 "the same number of layers each");
+                 "which cannot share them equally");
 }
 
 }  // namespace

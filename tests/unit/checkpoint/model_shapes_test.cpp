@@ -34,7 +34,7 @@ TEST(ModelShapes, TellWhatIsShort) {
   EXPECT_EQ(short_words({96, 16}, *stated, "2 shards"),
             "has 96 rows in 2 shards, but config.json states a vocabulary of 100");
   EXPECT_EQ(short_words({100, 8}, *stated, "2 shards"),
-            "is [100, 8] in 2 shards, but by config.json it should be [100, 16]");
+            "is [100, 8] in 2 shards, but according to config.json it should be [100, 16]");
 }
 
 TEST(ModelShapes, AreUnknownWhereTheConfigurationIsOfSomethingElse) {

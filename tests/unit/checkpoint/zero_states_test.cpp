@@ -259,7 +259,7 @@ TEST(ZeroOptimizerStates, MayBeAListWithoutPadding) {
   EXPECT_EQ(states.moments.at("exp_avg").size(), 1U);
   expect_no_optimizer(list(p::named({{"exp_avg", p::float_tensor("3", {5})}}), p::named({})),
                       "has 'exp_avg' of [5] elements");
-  expect_no_optimizer(stage2({{"base_optimizer_state", p::text("x")}}), "a form that is not known",
+  expect_no_optimizer(stage2({{"base_optimizer_state", p::text("x")}}), "an unknown form",
                       ErrorKind::kUnsupported);
   EXPECT_FALSE(read_optimizer(stage2()).has_states);
 }

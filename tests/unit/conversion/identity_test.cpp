@@ -117,7 +117,7 @@ TEST(Identity, SaysWhatIsDifferent) {
   const Json file{{"path", "a"}, {"bytes", 1}, {"mtime_ns", 2}, {"inode", ~std::uint64_t{0}}};
   const Json now{{"prefix", "x"}, {"source files", {file}}};
   Json old = now;
-  EXPECT_EQ(difference(old, now), "different: more than is known");
+  EXPECT_EQ(difference(old, now), "it differs in an unknown way");
   old["prefix"] = "y";
   EXPECT_EQ(difference(old, now), "different: prefix");
   EXPECT_EQ(difference(Json(), now), "different: prefix");
@@ -129,9 +129,9 @@ TEST(Identity, SaysWhatIsDifferent) {
   EXPECT_EQ(difference(old, now), "source file 'a' is a different file (by inode number)");
   old = now;
   old["source files"][0]["path"] = "b";
-  EXPECT_EQ(difference(old, now), "it knows no source file 'a'");
+  EXPECT_EQ(difference(old, now), "it has no source file 'a'");
   old["source files"] = 5;
-  EXPECT_EQ(difference(old, now), "it knows no source file 'a'");
+  EXPECT_EQ(difference(old, now), "it has no source file 'a'");
   old = now;
   old["source files"].push_back(file);
   EXPECT_EQ(difference(old, now), "it has more source files");
@@ -150,7 +150,7 @@ TEST(Identity, SaysWhichInputIsDifferent) {
   old["inputs"][1]["version"] = "1 3";
   EXPECT_EQ(difference(old, now), "file 'tokenizer.json' has been changed or replaced");
   old["inputs"].erase(1);
-  EXPECT_EQ(difference(old, now), "it knows no file 'tokenizer.json'");
+  EXPECT_EQ(difference(old, now), "it has no file 'tokenizer.json'");
   EXPECT_EQ(difference(now, old), "it was made with a file 'tokenizer.json'");
   EXPECT_EQ(difference(Json::object(), now), "different: inputs");
 }

@@ -171,7 +171,7 @@ TEST(HandoverState, OfAnotherVersionIsRefused) {
   test::expect_error(ErrorKind::kUnsupported, {"reshardfs 99", "unmount"},
                      [&] { decode_names(text_of(json)); });
   json.erase("program");
-  test::expect_error(ErrorKind::kUnsupported, {"lacks something", "program"},
+  test::expect_error(ErrorKind::kUnsupported, {"is incomplete", "program"},
                      [&] { decode_names(text_of(json)); });
   // What version 1 begins with, which was no JSON.
   test::expect_error(ErrorKind::kUnsupported, {"not readable", "unmount"},

@@ -23,7 +23,7 @@ class MemoryFile final : public VirtualFile {
     ++reads_;
     if (fails_from_ <= offset) throw io_error("read", "memory", EIO);
     if (offset > size() || out.size() > size() - offset) {
-      throw Error(ErrorKind::kBadInput, "a read leaves the file");
+      throw Error(ErrorKind::kBadInput, "a read beyond the end of the file");
     }
     if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
   }

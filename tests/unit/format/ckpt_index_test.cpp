@@ -206,7 +206,8 @@ TEST(CkptIndex, RefusesARecordInAFieldThatNobodyKnows) {
     expect_bad(good + test::bytes(field, test::tensor({1}, "Int8", "x")), {"a tensor appears in"});
     EXPECT_EQ(index_of(good + test::bytes(field, "something")).entries().size(), 1U);
   }
-  expect_bad(good + test::bytes(17, "0123456789"), {"field 17", "a record's with a wrong bit"});
+  expect_bad(good + test::bytes(17, "0123456789"),
+             {"field 17", "would be a record's but for one bit"});
 }
 
 TEST(CkptIndex, LimitsTheFieldsThatNobodyKnows) {

@@ -190,8 +190,8 @@ TEST(Encrypted, LendsNobodyTheEncryptedFile) {
 TEST(Encrypted, RefusesReadsThatLeaveTheFile) {
   for (const std::string& mode : kModes) {
     const auto found = open(mode, encrypt(mode, kKey, sample(700), kBlock));
-    expect_error(ErrorKind::kBadInput, {"leaves"}, [&] { read_text(*found, 690, 11); });
-    expect_error(ErrorKind::kBadInput, {"leaves"}, [&] { read_text(*found, ~0ULL, 1); });
+    expect_error(ErrorKind::kBadInput, {"beyond"}, [&] { read_text(*found, 690, 11); });
+    expect_error(ErrorKind::kBadInput, {"beyond"}, [&] { read_text(*found, ~0ULL, 1); });
     EXPECT_EQ(read_text(*found, 700, 0), "");
   }
 }

@@ -152,7 +152,7 @@ TEST(TorchStream, RefusesAFileWhoseStoragesItCannotPassOver) {
   const std::string view = p::tuple({p::text("8"), p::number(0), p::number(2)});
   expect_bad_stream(of(p::storage("FloatStorage", "9", 2, {view})), "a part of another one",
                     ErrorKind::kUnsupported);
-  expect_bad_stream(of(p::tuple({p::text("storage")}) + "Q"), "its storage is not told");
+  expect_bad_stream(of(p::tuple({p::text("storage")}) + "Q"), "its storage is not stated");
 }
 
 TEST(TorchStream, RefusesATensorWhoseStorageIsNotListed) {

@@ -143,7 +143,7 @@ TEST(TorchValues, RefusesOtherClasses) {
                    "only that class knows", ErrorKind::kUnsupported);
   const std::string from_type = p::global("torch._tensor", "_rebuild_from_type_v2");
   expect_no_tensor(p::reduce(from_type, p::tuple({"N", "N"})), "too few arguments");
-  expect_no_tensor(p::reduce(from_type, p::tuple({"N", "N", ")"})), "its class is not told");
+  expect_no_tensor(p::reduce(from_type, p::tuple({"N", "N", ")"})), "its class is not stated");
   expect_no_tensor(of_type("_rebuild_parameter", p::global("torch.nn.parameter", "Parameter"),
                            p::tuple({kPlain})),
                    "a parameter of something else");
@@ -249,7 +249,7 @@ TEST(TorchStorageIds, StateClassKeyAndCount) {
   for (const std::string& other :
        {"N"s, p::tuple({}) + "Q", p::storage("IntStorage", "1", 5, {p::kNone, p::kNone}),
         p::tuple({p::text("module"), "N", "N", "N", "N"}) + "Q"}) {
-    expect_error(ErrorKind::kBadInput, {"its storage is not told"}, [&] { id_of(other); });
+    expect_error(ErrorKind::kBadInput, {"its storage is not stated"}, [&] { id_of(other); });
   }
   for (const std::string key : {"", "1x", "../1", "-1"}) {
     expect_error(ErrorKind::kBadInput, {"its key is no number"},

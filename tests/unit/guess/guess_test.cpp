@@ -141,7 +141,7 @@ TEST(Guess, ProvesNoOrderOfAxesWithoutANetworkThatShowsIt) {
     const GuessedParameter& parameter = guess.parameters.front();
     EXPECT_EQ(parameter.certainty, Certainty::kOneOf);
     EXPECT_EQ(parameter.readings.size(), 2U);
-    EXPECT_THAT(parameter.why, HasSubstr("one whole tensor of the model"));
+    EXPECT_THAT(parameter.why, HasSubstr("compare one whole tensor"));
   }
 }
 
@@ -190,7 +190,8 @@ TEST(Guess, AsksWhetherNormsOfOnesAreWhole) {
   const GuessedParameter& norm = found(open, kLayer + "attention_norm.weight");
   EXPECT_EQ(norm.certainty, Certainty::kOneOf);
   EXPECT_GT(norm.readings.size(), 2U);
-  EXPECT_THAT(norm.why, HasSubstr("[hidden] settles it, or narrows it down: --model-config"));
+  EXPECT_THAT(norm.why,
+              HasSubstr("[hidden] settles it, or narrows it down: give the model's config.json"));
   EXPECT_EQ(found(made.guess(), norm.name).certainty, Certainty::kProven);
 }
 
@@ -245,7 +246,7 @@ TEST(Guess, ProvesNothingOfASetWhereAllIsEqual) {
   made.add(kLayer + "attention.wo.weight", {64, 64}, layout({2}, {{}, {0}})).blank_last();
   const Guess guess = made.guess();
   EXPECT_EQ(guess.count(Certainty::kProven), 0U);
-  EXPECT_THAT(guess.doubts, ElementsAre(HasSubstr("nothing shows that it is this model's")));
+  EXPECT_THAT(guess.doubts, ElementsAre(HasSubstr("is it that of another model?")));
 }
 
 TEST(Guess, ProvesNothingWithTheConfigurationOfAnotherModel) {
@@ -431,7 +432,8 @@ TEST(GuessRules, RefuseWhatIsUndecidedUntilItsMarkIsTakenAway) {
   MadeSet made(4);
   made.add(kLayer + "attention.wq.weight", {64, 64}, layout({2, 2}, {{0, 1}, {}}));
   const std::string text = guess_rules(made.guess(), {});
-  EXPECT_THAT(text, HasSubstr("# one of 2: slices of [16, 64], 4 different ones on 4 ranks."));
+  EXPECT_THAT(text,
+              HasSubstr("# one of 2 layouts: slices of [16, 64], 4 different ones on 4 ranks."));
   EXPECT_THAT(text, HasSubstr("parts 0, 1, 2, 3; settled by\n# one whole tensor of the model"));
   EXPECT_THAT(text, HasSubstr("parts 0, 2, 1, 3; settled by\n# one whole tensor of the model"));
   const std::vector<NamedShape> parameters{{kLayer + "attention.wq.weight", {16, 64}}};

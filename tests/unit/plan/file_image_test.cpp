@@ -67,9 +67,11 @@ TEST(FileImage, IsNotReadBehindItsEnd) {
   EXPECT_EQ(read(image, 0, 0), "");
   image.append_literal("abc");
   EXPECT_EQ(read(image, 3, 0), "");
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"}, [&] { read(image, 2, 2); });
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"}, [&] { read(image, 4, 0); });
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"},
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
+                     [&] { read(image, 2, 2); });
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
+                     [&] { read(image, 4, 0); });
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
                      [&] { read(image, UINT64_MAX, 2); });
 }
 

@@ -157,7 +157,7 @@ TEST(ProtobufStrategy, RefusesParametersThatAppearTwice) {
 TEST(ProtobufStrategy, RefusesDifferentDeviceCounts) {
   EXPECT_EQ(refusal(simple_file("a", 0, 2) + layout_item("b", {{{2, 2}}, {{0}}})),
             "parameter 'b': has 4 devices, but parameter 'a' has 2; every parameter of every stage "
-            "must be laid out over as many devices");
+            "must be laid out over the same number of devices");
   EXPECT_THAT(refusal(simple_file("0-a", 0, 2) + layout_item("1-b", {{{4}}, {{0}}})),
               StartsWith("parameter 'b': has 4 devices, but parameter 'a' has 2"));
 }

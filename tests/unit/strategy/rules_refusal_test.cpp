@@ -82,7 +82,7 @@ TEST(RulesRefusal, WrongKindsOfTables) {
 }
 
 TEST(RulesRefusal, Axes) {
-  const std::string form = "expected a list of \"name=size\", as [\"dp=2\", \"tp=4\"]";
+  const std::string form = "expected a list of \"name=size\", such as [\"dp=2\", \"tp=4\"]";
   const auto refusal = [](const std::string& axes) {
     return rules_refusal("[devices]\naxes = " + axes + "\n");
   };
@@ -135,7 +135,8 @@ TEST(RulesRefusal, Match) {
 
 TEST(RulesRefusal, Cut) {
   const std::string form =
-      "expected a list with an axis, a list of axes or \"\" for each dimension, as [\"tp\", \"\"]";
+      "expected a list with an axis, a list of axes or \"\" for each dimension, such as [\"tp\", "
+      "\"\"]";
   EXPECT_EQ(rule_refusal("cut = 'tp'"), "line 5: 'cut' has a text, " + form);
   EXPECT_EQ(rule_refusal("cut = [0]"), "line 5: 'cut' has a number, " + form);
   EXPECT_EQ(rule_refusal("cut = [[['tp']]]"), "line 5: 'cut' has a list, " + form);
@@ -208,7 +209,7 @@ TEST(RulesRefusal, Layers) {
   for (const std::string match : {"layers.", "{n}.", "a.{n}.{n}.", ""}) {
     EXPECT_EQ(layers_refusal("match = '" + match + "'\nsplit = [1, 1]\n"),
               "line 5: 'match' of [[layers]] is '" + match +
-                  "', expected a text with {n} in it once and not at its start, as "
+                  "', expected a text with {n} in it once and not at its start, such as "
                   "\"model.layers.{n}.\"");
   }
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\n"),
@@ -217,7 +218,7 @@ TEST(RulesRefusal, Layers) {
             "line 4: [[layers]] needs either 'split' or 'stages'");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplit = 16\n"),
             "line 6: 'split' has a number, expected a list with the number of layers of each "
-            "stage, as [16, 16]");
+            "stage, such as [16, 16]");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplit = [16]\n"),
             "line 6: 'split' has 1 entry, but [devices] has 2 stages");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplit = [1, -1]\n"),
@@ -227,7 +228,7 @@ TEST(RulesRefusal, Layers) {
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nstages = [[0], [1], [2]]\n"),
             "line 6: 'stages' has 3 entries, but [devices] has 2 stages");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nstages = [0, 1]\n"),
-            "line 6: 'stages' has a number, expected a list with the layers of each stage, as "
+            "line 6: 'stages' has a number, expected a list with the layers of each stage, such as "
             "[[0, 2], [1, 3]]");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nstages = [[0],\n[1, 0]]\n"),
             "line 7: layer 0 is listed twice");

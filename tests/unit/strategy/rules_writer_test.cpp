@@ -252,8 +252,8 @@ TEST(RulesWriter, RefusesCutsThatRulesCannotSay) {
   const auto refusal = [](Layout its) { return refused(one_stage({{"w", std::move(its)}})); };
   Layout its = layout({2, 2}, {{1}, {0}});
   its.param_split_shape = {{3, 4, 5, 5}};
-  EXPECT_THAT(refusal(its), HasSubstr("parameter 'w': rules cannot express that slices beside each "
-                                      "other have other lengths: [3, 4, 5, 5] (device matrix "));
+  EXPECT_THAT(refusal(its), HasSubstr("parameter 'w': rules cannot express that neighboring slices "
+                                      "have different lengths: [3, 4, 5, 5] (device matrix "));
   its.param_split_shape = {{3, 4, 5}};
   EXPECT_THAT(refusal(its), HasSubstr("dimension 0 is cut into 2 parts of the lengths [3, 4, 5]"));
   its.param_split_shape = {{0, 8}};

@@ -40,11 +40,11 @@ TEST(SavedSteps, AreRefusedWhereTheyCannotBeRead) {
   for (const std::string key : {"changed", "newest", "steps", "branch", "identity", "used"}) {
     std::string without = whole;
     without.replace(without.find(key), 1, "?");
-    test::expect_error(ErrorKind::kUnsupported, {"lacks something", key},
+    test::expect_error(ErrorKind::kUnsupported, {"is incomplete", key},
                        [&] { decode_steps(without); });
   }
   for (const std::string text : {"", "[]", "{}", "{"}) {
-    test::expect_error(ErrorKind::kUnsupported, {"lacks something"}, [&] { decode_steps(text); });
+    test::expect_error(ErrorKind::kUnsupported, {"is incomplete"}, [&] { decode_steps(text); });
   }
   for (const std::string used : {"-1", "4294967296", "\"1\"", "1.5"}) {
     const std::string text = whole.substr(0, whole.find("[1,")) + "[" + used + "]}";

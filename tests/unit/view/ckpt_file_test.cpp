@@ -51,9 +51,10 @@ TEST(CkptFile, ReadsAnyRange) {
       ASSERT_EQ(read(file, offset, count), bytes.substr(offset, count));
     }
   }
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"},
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
                      [&] { read(file, bytes.size(), 1); });
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"}, [&] { read(file, ~0ULL, 2); });
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
+                     [&] { read(file, ~0ULL, 2); });
 }
 
 TEST(CkptFile, WritesNoRecordForAParameterWithoutElements) {

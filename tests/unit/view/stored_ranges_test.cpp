@@ -94,7 +94,7 @@ TEST(StoredRanges, AreOfTheRangeThatIsAskedFor) {
   }
   EXPECT_EQ(single, 2 * kTensorBytes);
   EXPECT_TRUE(file.stored_ranges(0, 0, 1).empty());
-  test::expect_error(ErrorKind::kBadInput, {"leaves the file"},
+  test::expect_error(ErrorKind::kBadInput, {"beyond the end of the file"},
                      [&] { file.stored_ranges(1, file.size(), 1); });
 }
 
