@@ -44,9 +44,22 @@ Error of_two_saves(const std::string& name, const std::pair<Holding, Holding>& d
       .hint("bring the files of one save; --replicas first takes the lowest rank's value");
 }
 
+namespace {
+
+/// Of a table of stored names: whether any file has it. Its own search sorts all names first.
+bool may_have(const SourceTable& table, std::string_view name) {
+  const std::vector<RankFile>& files = table.checkpoint().files();
+  return !table.has_stored_names() ||
+         std::any_of(files.begin(), files.end(),
+                     [&](const RankFile& file) { return file.index->find(name) != nullptr; });
+}
+
+}  // namespace
+
 void require_one_step(const SourceTable& table, const NameTaker& takes) {
   for (const std::string_view counter : kCounters) {
-    const SourceParameter* const parameter = table.find(counter);
+    const SourceParameter* const parameter =
+        may_have(table, counter) ? table.find(counter) : nullptr;
     if (parameter == nullptr || (takes && !takes(parameter->name))) continue;
     std::vector<Holding> holdings;
     for (const Holding& holding : parameter->holders) holdings.push_back(holding);
