@@ -63,8 +63,8 @@ TEST(ModelFacts, NamesThatDifferInNumbersMayBeOfOtherNetworks) {
               ElementsAre("Hugging Face"));
   EXPECT_THAT(model_facts({{"layers.0.mlp.0.weight", "layers.0.mlp.1.weight"}}, first).networks,
               IsEmpty());
-  const std::vector<modelmap::ModelMap> words{
-      map_between("Hugging Face", "layers.{n}.{p:w1|w3}", "MindFormers", "layers.{n}.mlp.{p}")};
+  const std::vector<modelmap::ModelMap> words{map_between(
+      "Hugging Face", "layers.{n}.{p:w1|w3}", "MindFormers", "layers.{n}.mlp.{p:w1|w3}")};
   EXPECT_THAT(model_facts({{"layers.0.w1", "layers.0.w3"}}, words).networks,
               ElementsAre("Hugging Face"));
   EXPECT_THAT(model_facts({{"layers.0.w1", "layers.0.w2"}}, words).networks, IsEmpty());
