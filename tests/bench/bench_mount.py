@@ -57,11 +57,13 @@ class Samples:
     def note(self, key: str, value: float) -> None:
         self._values.setdefault(key, []).append(value)
 
-    def rate(self, key: str, work: Callable[[], int]) -> None:
+    def rate(self, key: str, work: Callable[[], int]) -> float:
         """GiB/s of work that tells how many bytes it has read."""
         begin = time.perf_counter()
         count = work()
-        self.note(key, count / (time.perf_counter() - begin) / GIB)
+        rate = count / (time.perf_counter() - begin) / GIB
+        self.note(key, rate)
+        return rate
 
     def medians(self) -> Figures:
         return {key: statistics.median(values) for key, values in self._values.items()}

@@ -132,7 +132,7 @@ RESHARDFS_AVX2 inline void store_two(const TwoLanes& lanes, std::byte* out) noex
 
 /// Half-precision floats of the processor have all values of small floats, if the exponent is taken
 /// as it is: they are too small by a power of two, which goes to the scale. It must have room.
-/// Where at least 32 codes share a scale, tables have less work.
+/// Where many codes share a scale, tables have less work.
 struct Avx2Decoder {
   [[gnu::target("avx2")]] static void decode_powers(const ScaledCodes& from,
                                                     std::byte* out) noexcept {
@@ -182,7 +182,9 @@ struct Avx2Decoder {
         }
       }
       const std::size_t end = lane + lanes.of_scale;
-      if (lanes.of_scale > 1 && is_small(*scale)) {
+      // With fewer lanes, a table is not worth its making.
+      constexpr std::size_t kLeastLanes = std::is_same_v<Kind, E4M3> ? 4 : 2;
+      if (lanes.of_scale >= kLeastLanes && is_small(*scale)) {
         if constexpr (std::is_same_v<Kind, E2M1>) {
           const Table table = table_of_e2m1(*scale, *scale);
           while (lane + 2 <= end) store(looked_up(table, codes()));
