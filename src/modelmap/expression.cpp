@@ -59,7 +59,10 @@ std::int64_t Expression::binary(Op op, std::int64_t a, std::int64_t b) const {
   return result;
 }
 
-std::vector<std::int64_t> NameLookup::positions(const std::string& symbols) const {
+std::vector<std::int64_t> NameLookup::positions(const std::string& list,
+                                                const std::string& symbols) const {
+  if (!list.empty() && places) return places(list, symbols);
+  if (!list.empty()) throw Error(ErrorKind::kBadInput, "no list is known here");
   if (pattern) return pattern().positions(symbols);
   throw Error(ErrorKind::kBadInput, "no pattern of layers is known here");
 }
@@ -70,7 +73,9 @@ std::int64_t Expression::answer(Op op, const Query& query, std::int64_t operand,
     if (!lookup.element) fail("no list is known here");
     return lookup.element(query.list, operand, query.has_text ? &query.text : nullptr);
   }
-  if (op == Op::kCount) return static_cast<std::int64_t>(lookup.positions(query.text).size());
+  if (op == Op::kCount) {
+    return static_cast<std::int64_t>(lookup.positions(query.list, query.text).size());
+  }
   if (!lookup.pattern) fail("no pattern of layers is known here");
   const std::string layers = lookup.pattern().with_next_tokens();
   if (operand < 0 || static_cast<std::size_t>(operand) >= layers.size()) {

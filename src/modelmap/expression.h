@@ -41,9 +41,12 @@ struct NameLookup {
   std::function<std::int64_t(const std::string& list, std::int64_t index, const std::string* text)>
       element{};
   std::function<const LayerPattern&()> pattern{};
+  /// The places of the elements of a list that are this text.
+  std::function<std::vector<std::int64_t>(const std::string& list, const std::string& text)>
+      places{};
 
-  /// The numbers of layers with one of these symbols.
-  std::vector<std::int64_t> positions(const std::string& symbols) const;
+  /// The numbers of layers with one of these symbols; with a list, its places.
+  std::vector<std::int64_t> positions(const std::string& list, const std::string& symbols) const;
 };
 
 /// Whether a text can be a name in an expression: a word that means nothing else there.

@@ -236,12 +236,24 @@ class ExpressionParser {
     --depth_;
   }
 
-  /// count("*-"): how many layers have one of the symbols.
+  /// count("*-"): how many layers have one of the symbols; count(list == "text"): how many elements
+  /// of a list are the text.
   void count_of_layers() {
+    if (!at_end() && is_word_start(text_[at_])) return count_of_elements();
     Expression::Query query{{}, quoted(), true};
     check_symbols_of(query.text.substr(query.text.front() == kNextTokenMark ? 1 : 0));
     if (!take(")")) fail("')' is missing");
     add_name(kLayerPattern);
+    emit_query(Op::kCount, std::move(query));
+  }
+
+  void count_of_elements() {
+    Expression::Query query{std::string(next_word()), {}, true};
+    at_ += query.list.size();
+    if (!take("==")) fail("'==' and a text are expected behind '" + query.list + "'");
+    query.text = quoted();
+    if (!take(")")) fail("')' is missing");
+    add_name(query.list);
     emit_query(Op::kCount, std::move(query));
   }
 

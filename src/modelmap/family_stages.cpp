@@ -70,8 +70,8 @@ std::optional<bool> holds(const modelmap::Conditions& conditions, const Scope& s
 /// With {nth(...)}, the number in the name counts: pipelines cut the layers of the pattern.
 std::optional<Numberings> known_numberings(const Pattern& pattern, const Scope& scope) {
   const auto& captures = pattern.captures();
-  const bool has_symbols = std::any_of(captures.begin(), captures.end(),
-                                       [](const auto& one) { return !one.symbols.empty(); });
+  const bool has_symbols =
+      std::any_of(captures.begin(), captures.end(), [](const auto& one) { return one.is_nth(); });
   if (has_symbols) return pattern.plain_numberings();
   try {
     return pattern.numberings(scope.lookup());

@@ -151,7 +151,7 @@ std::optional<std::int64_t> Numbering::value_of(std::int64_t number) const {
 
 std::vector<std::string> Pattern::Capture::mentioned_names() const {
   std::vector<std::string> names;
-  if (!symbols.empty()) names.emplace_back(kLayerPattern);
+  if (is_nth()) names.emplace_back(list.empty() ? kLayerPattern : list);
   for (const auto* expression : {&factor, &offset}) {
     if (!*expression) continue;
     names.insert(names.end(), (*expression)->names().begin(), (*expression)->names().end());
@@ -163,9 +163,9 @@ Numberings Pattern::numberings(const NameLookup& lookup) const {
   Numberings numberings = plain_numberings();
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     const Capture& capture = captures_[i];
-    if (!capture.symbols.empty()) {
-      numberings[i].positions =
-          std::make_shared<const std::vector<std::int64_t>>(lookup.positions(capture.symbols));
+    if (capture.is_nth()) {
+      numberings[i].positions = std::make_shared<const std::vector<std::int64_t>>(
+          lookup.positions(capture.list, capture.symbols));
     }
     if (capture.factor) numberings[i].factor = capture.factor->evaluate(lookup);
     if (numberings[i].factor < 1) {

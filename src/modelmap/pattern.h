@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxPatternBytes = 4096;
 struct Numbering {
   std::int64_t factor = 1;  ///< at least 1
   std::int64_t offset = 0;
-  /// Of {nth(i, "*+")}: the number of each value, ascending; nullptr for other captures.
+  /// Of {nth(i, ...)}: the number of each value, ascending; nullptr for other captures.
   std::shared_ptr<const std::vector<std::int64_t>> positions{};
 
   /// The number for a value; nothing if it would be negative, or exceeds 64 bits.
@@ -62,11 +62,14 @@ class Pattern {
     /// {rest:*}: a word of any characters, of which there is at least one.
     bool is_any_text = false;
 
-    /// {nth(i, "*+")}: the number in the name is that of the i-th layer with one of these symbols.
+    /// {nth(i, "*+")}: the number in the name is that of the i-th layer with one of these symbols;
+    /// {nth(i, list == "text")}: of the i-th element of a list of config.json that is this text.
     std::string symbols{};
+    std::string list{};
 
+    bool is_nth() const noexcept { return !symbols.empty(); }
     /// Whether it is the number in the name itself, or a word.
-    bool is_plain() const noexcept { return !factor && !offset && symbols.empty(); }
+    bool is_plain() const noexcept { return !factor && !offset && !is_nth(); }
     /// The names that its number depends on.
     std::vector<std::string> mentioned_names() const;
   };

@@ -86,20 +86,25 @@ class PatternParser {
     out_.captures_.push_back(std::move(capture));
   }
 
-  /// "nth(i, SYMBOLS)", with SYMBOLS in quotation marks.
+  /// "nth(i, SYMBOLS)", with SYMBOLS in quotation marks, or "nth(i, LIST == TEXT)".
   void read_nth(const std::string& inside, Pattern::Capture& capture) const {
     const std::size_t comma = std::min(inside.find(','), inside.size());
     capture.name = trimmed(inside.substr(kNth.size(), comma - kNth.size()));
     const std::string rest = comma < inside.size() ? trimmed(inside.substr(comma + 1)) : "";
     const bool is_whole = rest.size() > 3 && rest.back() == ')';
-    const std::string quoted = is_whole ? trimmed(rest.substr(0, rest.size() - 1)) : "";
+    std::string quoted = is_whole ? trimmed(rest.substr(0, rest.size() - 1)) : "";
+    if (const std::size_t sign = quoted.find("=="); sign != std::string::npos) {
+      capture.list = trimmed(quoted.substr(0, sign));
+      quoted = is_expression_name(capture.list) ? trimmed(quoted.substr(sign + 2)) : "";
+    }
     const bool has_quotes = quoted.size() > 2 && quoted.front() == quoted.back() &&
                             (quoted.front() == '"' || quoted.front() == '\'');
     if (!has_quotes) {
       fail("'{" + printable(inside) + "}' is not as {nth(layer, \"*+\")}: a capture, and the " +
-           "symbols of layers in quotation marks");
+           "symbols of layers in quotation marks, or layer_types == \"full_attention\"");
     }
     capture.symbols = quoted.substr(1, quoted.size() - 2);
+    if (!capture.list.empty()) return;
     if (const auto unknown = unknown_symbol(capture.symbols)) {
       fail("'{" + printable(inside) + "}' has '" + printable(std::string(1, *unknown)) +
            "', which is no symbol of a layer");

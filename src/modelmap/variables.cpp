@@ -144,6 +144,14 @@ NameLookup Scope::lookup() const {
     return element(list, index, text);
   };
   lookup.pattern = [this]() -> const LayerPattern& { return pattern(); };
+  lookup.places = [this](const std::string& list, const std::string& text) {
+    std::vector<std::int64_t> places;
+    const auto count = static_cast<std::int64_t>(list_named(list).size());
+    for (std::int64_t place = 0; place < count; ++place) {
+      if (element(list, place, &text) != 0) places.push_back(place);
+    }
+    return places;
+  };
   return lookup;
 }
 
@@ -159,23 +167,26 @@ std::string Scope::words_of(const std::string& name) const {
   return is_list ? "a list" : std::to_string(value(name));
 }
 
+const ModelConfig::List& Scope::list_named(const std::string& list) const {
+  const ModelConfig& config = variables_.config;
+  if (const ModelConfig::List* values = config.find_list(list)) return *values;
+  throw UnknownVariable(
+      "unknown list '" + printable(list) + "'" +
+          (config.is_read() ? ", which " + printable(config.file()) + " does not have"
+                            : "; --model-config can give it"),
+      list);
+}
+
 std::int64_t Scope::element(const std::string& list, std::int64_t index,
                             const std::string* text) const {
   const ModelConfig& config = variables_.config;
-  const ModelConfig::List* values = config.find_list(list);
-  if (values == nullptr) {
-    throw UnknownVariable(
-        "unknown list '" + printable(list) + "'" +
-            (config.is_read() ? ", which " + printable(config.file()) + " does not have"
-                              : "; --model-config can give it"),
-        list);
-  }
+  const ModelConfig::List& values = list_named(list);
   const std::string words = "'" + printable(list) + "' of " + printable(config.file());
-  if (index < 0 || static_cast<std::size_t>(index) >= values->size()) {
-    throw Error(ErrorKind::kBadInput, words + " has " + counted(values->size(), "value") +
+  if (index < 0 || static_cast<std::size_t>(index) >= values.size()) {
+    throw Error(ErrorKind::kBadInput, words + " has " + counted(values.size(), "value") +
                                           ", and none for " + std::to_string(index));
   }
-  const ModelConfig::Element& value = (*values)[static_cast<std::size_t>(index)];
+  const ModelConfig::Element& value = values[static_cast<std::size_t>(index)];
   if (text == nullptr && value.number) return *value.number;
   if (text != nullptr && !value.number) return value.text == *text ? 1 : 0;
   throw Error(ErrorKind::kBadInput,

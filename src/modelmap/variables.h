@@ -174,6 +174,8 @@ class Scope {
     std::string missing{};  ///< without a value: the name that has to be given
   };
 
+  /// @throws UnknownVariable if config.json has no list of the name.
+  const ModelConfig::List& list_named(const std::string& list) const;
   std::int64_t element(const std::string& list, std::int64_t index, const std::string* text) const;
   const LayerPattern& pattern() const;
   Found look_up(const std::string& name) const;

@@ -438,6 +438,36 @@ optional = true
               ElementsAre(HasSubstr("m.0: no rule uses it")));
 }
 
+TEST(Positions, OfElementsFollowTheList) {
+  const std::string map = R"(
+[[block]]
+name = "full"
+from = 'l.{nth(i, kinds == "full")}.'
+to = "full."
+stack = "{i}"
+range = { i = 'count(kinds == "full")' }
+[[map]]
+to = "@full:w"
+from = "@full:w"
+[[map]]
+to = "o.{layer}.w"
+from = "l.{layer}.w"
+when = 'kinds[layer] != "full"'
+)";
+  const std::string config = R"({"kinds": ["full", "half", "full"]})";
+  const std::vector<SourceTensor> apart = {tensor("l.0.w", {4}), tensor("l.1.w", {4}),
+                                           tensor("l.2.w", {4})};
+  EXPECT_THAT(targets_of(map_tensors(map_of(map), apart, options(kForward, config))),
+              ElementsAre("full.w [2, 4]", "o.1.w [4]"));
+  EXPECT_THAT(targets_of(map_tensors(map_of(map), {tensor("full.w", {2, 4}), tensor("o.1.w", {4})},
+                                     options(kInverse, config))),
+              ElementsAre("l.0.w [4]", "l.2.w [4]", "l.1.w [4]"));
+  EXPECT_THAT(problems(map, options(kForward, "{}"), apart),
+              ::testing::Contains(HasSubstr("unknown list 'kinds', which config.json does")));
+  EXPECT_THAT(problems(map, options(kForward, R"({"kinds": [1, 2]})"), apart),
+              ::testing::Contains(HasSubstr("has the number 1")));
+}
+
 TEST(Conditions, TakeSymbolsOfLayers) {
   const std::string map = R"(
 [[map]]
@@ -463,7 +493,7 @@ optional = true
   EXPECT_THAT(refusal("symbol(p) == 1"), HasSubstr("is compared with a text by == or !="));
   EXPECT_THAT(refusal("symbol(p"), HasSubstr("')' is missing"));
   EXPECT_THAT(refusal("symbol(p) == 'x'"), HasSubstr("'x' is no symbol of a layer"));
-  EXPECT_THAT(refusal("count(p)"), HasSubstr("a text in quotation marks is expected"));
+  EXPECT_THAT(refusal("count(p)"), HasSubstr("'==' and a text are expected behind 'p'"));
   EXPECT_THAT(refusal("count('')"), HasSubstr("a text is empty"));
   EXPECT_THAT(refusal("count('*'"), HasSubstr("')' is missing"));
   EXPECT_THAT(refusal("list[1"), HasSubstr("']' is missing"));
@@ -475,6 +505,8 @@ optional = true
   EXPECT_THAT(pattern("l.{nth(i)}"), HasSubstr("is not as {nth(layer, \"*+\")}"));
   EXPECT_THAT(pattern("l.{nth(i, *)}"), HasSubstr("is not as {nth(layer, \"*+\")}"));
   EXPECT_THAT(pattern("l.{nth(i, '*'}"), HasSubstr("is not as {nth(layer, \"*+\")}"));
+  EXPECT_THAT(pattern("l.{nth(i, kinds == )}"), HasSubstr("is not as {nth(layer, \"*+\")}"));
+  EXPECT_THAT(pattern("l.{nth(i, 2 == 'a')}"), HasSubstr("is not as {nth(layer, \"*+\")}"));
   EXPECT_THAT(pattern("l.{nth(2, '*')}"), HasSubstr("has no name"));
   EXPECT_THAT(pattern("l.{nth(i, '*x')}"), HasSubstr("has 'x', which is no symbol of a layer"));
 }
