@@ -282,6 +282,15 @@ def gemma4_attention(config: Any, number: int, layer: Tensors) -> Tensors:
             "k_layernorm.weight": layer.get("self_attn.k_norm.weight", torch.ones_like(norm))}
 
 
+def stacked(core: Tensors) -> Tensors:
+    """Layers of a kind in one tensor."""
+    layers: dict[str, list[torch.Tensor]] = {}
+    for name, tensor in core.items():
+        layers.setdefault(re.sub(r"^decoder\.layers\.\d+\.", "decoder.layers.", name), []).append(tensor)
+    return {name: torch.stack(tensors) if name.startswith("decoder.layers.") else tensors[0]
+            for name, tensors in layers.items()}
+
+
 def gemma4(config: Any, hf: Tensors, rows: int) -> Tensors:
     """Dense, or with experts beside the MLP."""
     out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",

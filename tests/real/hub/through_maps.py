@@ -162,17 +162,25 @@ def megatron(directory: Path, family: str, seed: int) -> Counts:
     expect, has_hybrid = EXPECTED.get(family, (core_names.gpt, True))
     core = expect(config, saved, 64)
     chains = {(): core, ("--map", "megatron-hybrid"): core_names.hybrid(core)} if has_hybrid else {(): core}
+    numbered: tuple[str, ...] = ()
+    if family == "gemma4_text":
+        numbered = ("--map-var", "layers=numbered")
+        chains = {numbered: core}
+        if config.num_kv_shared_layers == 0:
+            chains["--map-var", "layers=stacked"] = core_names.stacked(core)
     for behind, expected in chains.items():
         there = ("--map", name, *behind, "--map-var", "padded_vocab=64")
         require_same(exported(hub, directory, *there), expected, " ".join(there))
         (directory / "shown.safetensors").rename(directory / "core.safetensors")
-        form = ("--map-var", "layers=numbered") if behind else ()  # by chance, all may be alike
+        # By chance, all layers may be alike.
+        form = ("--map-var", "layers=numbered") if "megatron-hybrid" in behind else ()
         back = (*behind, "--map", name, *form, "--model-config", hub)
         require_same(exported(directory / "core.safetensors", directory, *back), saved, " ".join(map(str, back)))
         (directory / "core.safetensors").unlink()
         (directory / "shown.safetensors").unlink()
     return {"transformers: as the modules of Megatron-Core have it, and back": len(chains),
-            **in_ranks(hub, directory, ("--map", name, "--map-var", "padded_vocab=64"), core, config.num_hidden_layers)}
+            **in_ranks(hub, directory, ("--map", name, "--map-var", "padded_vocab=64", *numbered), core,
+                       config.num_hidden_layers)}
 
 
 def seeing(directory: Path, family: str, seed: int) -> Counts:
