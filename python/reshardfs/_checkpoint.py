@@ -72,7 +72,9 @@ class Checkpoint:
         Raises Error, which then is an IndexError, too, if there is no such rank."""
         number = integer(rank, "a rank")
         if not 0 <= number < self._known.rank_count:
-            raise WrongIndex(f"there is no target rank {number}: the target has {self._known.rank_count}")
+            last = self._known.rank_count - 1
+            ranks = f"ranks 0-{last}" if last else "rank 0"
+            raise WrongIndex(f"there is no target rank {number}: the target has {ranks}")
         return State(self._core.tensors(number), number, self._core)
 
     @property
