@@ -47,7 +47,8 @@ class FamilyCheck {
 
   // mapping_family.cpp
   bool is_checked(std::size_t number) const;
-  /// The first shared capture that is a number, in the rule's list of shared ones.
+  /// The shared capture that tells layers of different parts apart, in the rule's list of shared
+  /// ones: the first number, or of two in one number the second, as groups of layers are equal.
   std::optional<std::size_t> layer_slot(std::size_t number) const;
   PartKey part_key(std::size_t number, const Site& site) const;
   void find_sites();

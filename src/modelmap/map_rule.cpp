@@ -44,6 +44,10 @@ class CaptureFinder {
         slots[capture.slot] = add(capture, CaptureSide::kFrom);
       }
       rule_.from_captures.push_back(std::move(slots));
+      for (const Pattern::Capture& capture : pattern.captures()) {
+        if (!capture.rest) continue;
+        rule_.captures[number_of(pattern.captures()[*capture.rest].name)].is_rest = true;
+      }
     }
     read_ranges();
     check_numbers(rule_.to);

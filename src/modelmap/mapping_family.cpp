@@ -25,10 +25,13 @@ bool FamilyCheck::is_checked(std::size_t number) const {
 
 std::optional<std::size_t> FamilyCheck::layer_slot(std::size_t number) const {
   const std::vector<std::size_t>& shared = rules_[number].shared;
+  std::optional<std::size_t> first;
   for (std::size_t slot = 0; slot < shared.size(); ++slot) {
-    if (!rule(number).captures[shared[slot]].is_word) return slot;
+    const RuleCapture& capture = rule(number).captures[shared[slot]];
+    if (capture.is_rest) return slot;
+    if (!capture.is_word && !first) first = slot;
   }
-  return std::nullopt;
+  return first;
 }
 
 FamilyCheck::PartKey FamilyCheck::part_key(std::size_t number, const Site& site) const {

@@ -75,6 +75,7 @@ struct RuleCapture {
   bool is_word = false;
   CaptureSide side = CaptureSide::kBoth;
   std::shared_ptr<const Expression> range{};  ///< perhaps none
+  bool is_rest = false;                       ///< the second one of a number, as in {n*i+j<n}
 };
 
 /// The names that its expressions mention, perhaps several times.

@@ -70,7 +70,6 @@ class PatternMatcher {
   }
 
   bool fits_number(std::size_t piece, std::size_t at) {
-    const std::size_t capture = *pattern_.pieces_[piece].capture;
     std::size_t digits = 0;
     while (at + digits < name_.size() && is_digit(name_[at + digits])) ++digits;
     if (digits == 0) return false;
@@ -85,9 +84,27 @@ class PatternMatcher {
     longest = std::min(longest, kMaxDigits);
     for (std::size_t length = longest; length >= shortest; --length) {
       const auto number = parse_number(name_.substr(at, length));
-      const auto value = number ? numberings_[capture].value_of(*number) : std::nullopt;
-      if (value && fits_value(piece, at, length, {*value, {}})) return true;
+      if (number && fits_whole_number(piece, at, length, *number)) return true;
     }
+    return false;
+  }
+
+  bool fits_whole_number(std::size_t piece, std::size_t at, std::size_t length,
+                         std::int64_t number) {
+    const std::size_t capture = *pattern_.pieces_[piece].capture;
+    const auto& second = pattern_.captures_[capture].rest;
+    const std::int64_t rest = second ? number % numberings_[capture].factor : 0;
+    const auto value = numberings_[capture].value_of(number - rest);
+    if (!value) return false;
+    if (!second) return fits_value(piece, at, length, {*value, {}});
+    const std::size_t slot = pattern_.captures_[*second].slot;
+    if (known_[slot]) {
+      return values_[slot].number == rest && fits_value(piece, at, length, {*value, {}});
+    }
+    values_[slot] = {rest, {}};
+    known_[slot] = true;
+    if (fits_value(piece, at, length, {*value, {}})) return true;
+    known_[slot] = false;
     return false;
   }
 
@@ -199,7 +216,12 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
       name += values[capture.slot].word;
       continue;
     }
-    const auto number = numberings[*piece.capture].number_of(values[capture.slot].number);
+    auto number = numberings[*piece.capture].number_of(values[capture.slot].number);
+    if (number && capture.rest) {
+      const std::int64_t rest = values[captures_[*capture.rest].slot].number;
+      const bool is_below = rest >= 0 && rest < numberings[*piece.capture].factor;
+      if (!is_below || __builtin_add_overflow(*number, rest, &*number)) return std::nullopt;
+    }
     if (!number) return std::nullopt;
     name += std::to_string(*number);
   }

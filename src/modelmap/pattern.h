@@ -55,6 +55,9 @@ class Pattern {
     std::optional<Expression> factor{};
     std::optional<Expression> offset{};
     std::int64_t sign = 1;
+    /// {FACTOR*i+j<FACTOR}: the number in the name has two captures. This is the second one's place
+    /// in captures(), which stands in no text of its own.
+    std::optional<std::size_t> rest{};
     std::size_t slot = 0;  ///< captures of the same name have the same
 
     /// Of a word: sets of characters, by alternative.

@@ -57,6 +57,7 @@ class PatternParser {
       fail("it has more than " + std::to_string(kMaxCaptures) + " captures");
     }
     Pattern::Capture capture;
+    std::string rest;
     const std::size_t colon = inside.find(':');
     if (inside.starts_with(kNth)) {
       read_nth(inside, capture);
@@ -64,7 +65,7 @@ class PatternParser {
       capture.name = inside.substr(0, colon);
       capture.is_word = true;
     } else {
-      read_number(inside, capture);
+      rest = read_number(inside, capture);
     }
     if (!is_expression_name(capture.name)) {
       fail("'{" + printable(inside) + "}' has no name" +
@@ -75,6 +76,18 @@ class PatternParser {
       capture.is_any_text = inside.substr(colon + 1) == "*";
       if (!capture.is_any_text) capture.words = words_of(inside.substr(colon + 1));
     }
+    if (!rest.empty()) capture.rest = out_.captures_.size() + 1;
+    out_.pieces_.push_back({{}, out_.captures_.size(), false});
+    add(std::move(capture));
+    if (rest.empty()) return;
+    if (!is_expression_name(rest))
+      fail("'{" + printable(inside) + "}' has no name in front of '<'");
+    Pattern::Capture second;
+    second.name = rest;
+    add(std::move(second));
+  }
+
+  void add(Pattern::Capture capture) {
     const auto known = std::find(out_.names_.begin(), out_.names_.end(), capture.name);
     capture.slot = static_cast<std::size_t>(known - out_.names_.begin());
     if (known == out_.names_.end()) {
@@ -82,7 +95,6 @@ class PatternParser {
     } else {
       check_repeated(capture);
     }
-    out_.pieces_.push_back({{}, out_.captures_.size(), false});
     out_.captures_.push_back(std::move(capture));
   }
 
@@ -117,8 +129,9 @@ class PatternParser {
     return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
   }
 
-  /// "i", "i+EXPR", "EXPR*i", "EXPR*i-EXPR".
-  static void read_number(const std::string& inside, Pattern::Capture& capture) {
+  /// "i", "i+EXPR", "EXPR*i", "EXPR*i-EXPR", "EXPR*i+j<EXPR".
+  /// @return the name of j; empty in other forms.
+  std::string read_number(const std::string& inside, Pattern::Capture& capture) const {
     std::size_t depth = 0;
     std::size_t star = std::string::npos;
     std::size_t end = 0;
@@ -133,9 +146,23 @@ class PatternParser {
     const std::size_t name = star == std::string::npos ? 0 : star + 1;
     capture.name = inside.substr(name, end - name);
     if (star != std::string::npos) capture.factor = Expression::parse(inside.substr(0, star));
-    if (end == inside.size()) return;
-    capture.sign = inside[end] == '+' ? 1 : -1;
-    capture.offset = Expression::parse(inside.substr(end + 1));
+    if (end == inside.size()) return {};
+    const std::string behind = inside.substr(end + 1);
+    const std::size_t below = behind.find('<');
+    if (below == std::string::npos) {
+      capture.sign = inside[end] == '+' ? 1 : -1;
+      capture.offset = Expression::parse(behind);
+      return {};
+    }
+    if (inside[end] == '-' || !capture.factor ||
+        behind.substr(below + 1) != inside.substr(0, star)) {
+      fail("'<' in a capture has to be as in {n*i+j<n}, with the same number in both places");
+    }
+    std::string second = behind.substr(0, below);
+    if (!is_expression_name(second)) {
+      fail("'{" + printable(inside) + "}' has no name in front of '<'");
+    }
+    return second;
   }
 
   /// A number is to follow from the value of one capture.

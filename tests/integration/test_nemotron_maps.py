@@ -150,7 +150,8 @@ class NemotronMaps(unittest.TestCase):
 
     def test_random_models_go_both_ways(self) -> None:
         seed = random.randrange(1 << 30)
-        for number, prediction in enumerate(("", "*E", "*-", "*", "*E", "*-")):
+        drawn = "".join(random.Random(seed).choices("M*-E", k=random.Random(seed).randint(1, 4)))
+        for number, prediction in enumerate(("", "*E", "*-", "*", "*E*E", "M*", "E*", "M", "*E-M*", drawn)):
             with self.subTest(seed=seed + number, prediction=prediction):
                 model = Nemotron(np.random.default_rng(seed + number), prediction)
                 self.same(self.shown(model.hf, model), model.core)
@@ -159,13 +160,14 @@ class NemotronMaps(unittest.TestCase):
                 self.same(self.shown(model.hf, model), model.core)
                 self.same(self.shown(model.core, model), model.hf)
 
-    def test_other_layers_for_prediction_are_refused(self) -> None:
-        for prediction in ("*E*E", "M*", "E*"):
+    def test_another_number_of_layers_for_prediction_is_refused(self) -> None:
+        for prediction, stated in (("*E", "*E-"), ("*E-", "*E"), ("*E*E", "*E")):
             with self.subTest(prediction):
                 model = Nemotron(np.random.default_rng(7), prediction)
+                model.prediction = stated
                 for source in (model.hf, model.core):
                     self.assertEqual(self.shown(source, model), {})
-                    self.assertIn("mtp.layers.", self.result.stderr)
+                    self.assertRegex(self.result.stderr, r"mtp\.layers\.|for multi-token prediction")
 
     def test_half_a_prediction_is_refused(self) -> None:
         model = Nemotron(np.random.default_rng(8), "*E")

@@ -86,6 +86,21 @@ TEST(Pattern, TakesMultiplesOfNumbers) {
   EXPECT_EQ(pattern.fill({{std::int64_t{1} << 62, ""}}, pattern.numberings(three)), std::nullopt);
 }
 
+TEST(Pattern, TakesNumbersOfTwoCaptures) {
+  EXPECT_EQ(match("l.{layers*i+j<layers}.w", "l.7.w"), "i=2 j=1");
+  EXPECT_EQ(match("l.{layers*i+j<layers}.w", "l.0.w"), "i=0 j=0");
+  EXPECT_EQ(match("l.{1*i+j<1}.w", "l.7.w"), "i=7 j=0");
+  EXPECT_EQ(match("l.{2*i+j<2}.{j}.w", "l.7.1.w"), "i=3 j=1");
+  EXPECT_EQ(match("l.{2*i+j<2}.{j}.w", "l.7.0.w"), "no");
+  EXPECT_EQ(match("{j}.{i}.{2*i+j<2}", "1.3.7"), "j=1 i=3");
+  EXPECT_EQ(match("{j}.{i}.{2*i+j<2}", "0.3.7"), "no");
+  const Pattern pattern = Pattern::parse("l.{2*i+j<2}");
+  EXPECT_EQ(pattern.fill({{1, ""}, {1, ""}}, pattern.numberings(three)), "l.3");
+  EXPECT_EQ(pattern.fill({{1, ""}, {2, ""}}, pattern.numberings(three)), std::nullopt);
+  EXPECT_EQ(pattern.fill({{INT64_MAX / 2, ""}, {1, ""}}, pattern.numberings(three)),
+            "l.9223372036854775807");
+}
+
 /// What a plain loop over all values finds.
 TEST(Pattern, TakesOfRandomNumbersWhatALoopDoes) {
   std::mt19937_64 random(20);
@@ -113,6 +128,13 @@ TEST(Pattern, RefusesNumbersThatNoCaptureGives) {
   EXPECT_THAT(refusal("l.{2*layer+}"), HasSubstr("a number or a name is expected"));
   EXPECT_THAT(refusal("l.{layer+layer}"), HasSubstr("depends on 'layer', which is a capture"));
   EXPECT_THAT(refusal("l.{i}.{i*j}"), HasSubstr("depends on 'i', which is a capture"));
+  const std::string two = "'<' in a capture has to be as in {n*i+j<n}";
+  for (const char* text : {"{2*i+j<3}", "{i+j<2}", "{2*i-j<2}", "{layers*i+j<2}"}) {
+    EXPECT_THAT(refusal(text), HasSubstr(two)) << text;
+  }
+  EXPECT_THAT(refusal("{2*i+2<2}"), HasSubstr("has no name in front of '<'"));
+  EXPECT_THAT(refusal("{2*i+<2}"), HasSubstr("has no name in front of '<'"));
+  EXPECT_THAT(refusal("{j*i+j<j}"), HasSubstr("depends on 'j', which is a capture"));
   const Pattern pattern = Pattern::parse("l.{(layers-3)*i}");
   EXPECT_THAT(refusal_of([&] { pattern.numberings(three); }),
               HasSubstr("the factor '(layers-3)' of {i} is 0, and must be at least 1"));
