@@ -101,7 +101,8 @@ class NodeHelper(unittest.TestCase):
             # Both are told to end at the same time, as on a node that shuts down.
             os.kill(sidecar.first_process(), signal.SIGTERM)
             self.assertEqual(helper.stop(signal.SIGTERM)[0], 0)
-            self.assertEqual(sidecar.ended()[0], 0)
+            code, said = sidecar.ended()
+            self.assertEqual(code, 0, said)
 
     def test_a_daemon_waits_for_the_next_helper(self) -> None:
         with node() as place:
@@ -167,7 +168,8 @@ class NodeHelper(unittest.TestCase):
             code, said = reader.ended()
             self.assertNotEqual(code, 0)
             self.assertIn("Error", said)
-            self.assertEqual(sidecar.ended()[0], 0)
+            code, said = sidecar.ended()
+            self.assertEqual(code, 0, said)
 
 
 def import_yaml(test: unittest.TestCase) -> ModuleType:

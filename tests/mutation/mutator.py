@@ -51,6 +51,9 @@ class Mutant:
     line: int
     line_text: str  # without the blanks around it; "@2" behind it if it is the file's second such
     change: str     # "`<` -> `<=`", with "#2" behind it if it is the line's second such change
+    form: str       # how switches.py writes it: "value", "operator", "not", "condition", "statement",
+                    # or "expression", which repeats all around it
+    token: int      # its first token's number
 
     def apply(self, text: str) -> str:
         return text[:self.begin] + self.replacement + text[self.end:]
@@ -175,17 +178,18 @@ class Mutator:
     def text(self, i: int) -> str:
         return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
 
-    def add(self, begin: int, end: int, replacement: str, change: str = "") -> None:
+    def add(self, form: str, i: int, end: int, replacement: str, change: str = "") -> None:
+        begin = self.tokens[i].begin
         line = self.source.count("\n", 0, begin) + 1
         change = change or f"`{self.source[begin:end]}` -> `{replacement}`"
         number = self.seen[(line, change)] = self.seen.get((line, change), 0) + 1
         if number > 1:
             change += f" #{number}"
         self.found.append(Mutant(self.file, begin, end, replacement, line, self.lines[line - 1],
-                                 change))
+                                 change, form, i))
 
-    def replace(self, i: int, replacement: str) -> None:
-        self.add(self.tokens[i].begin, self.tokens[i].end, replacement)
+    def replace(self, form: str, i: int, replacement: str) -> None:
+        self.add(form, i, self.tokens[i].end, replacement)
 
     def mutants(self) -> list[Mutant]:
         header = self.file.endswith(".h")
@@ -208,30 +212,31 @@ class Mutator:
             return  # hexadecimal ones are masks and hashes
         value, suffix = int(match[1].replace("'", "")), match[2]
         if value == 1:
-            self.replace(i, "0" + suffix)
-        self.replace(i, str(value + 1) + suffix)
+            self.replace("value", i, "0" + suffix)
+        self.replace("value", i, str(value + 1) + suffix)
 
     def mark(self, i: int) -> None:
         token = self.tokens[i]
         if token.text in ANYWHERE:
-            self.replace(i, ANYWHERE[token.text])
+            self.replace("expression", i, ANYWHERE[token.text])
         elif token.text in BINARY and token.spaced:
             # There is no difference of texts.
             texts = {self.tokens[i - 1].kind, self.tokens[i + 1].kind}
             if token.text not in ("+", "+=") or "text" not in texts:
-                self.replace(i, BINARY[token.text])
+                form = "expression" if token.text in ("&&", "||") else "operator"
+                self.replace(form, i, BINARY[token.text])
         elif token.text == "!":
-            self.add(token.begin, token.end, "", "`!` dropped")
+            self.add("not", i, token.end, "", "`!` dropped")
 
     def word(self, i: int) -> None:
         token = self.tokens[i]
         if token.text in WORDS and self.text(i - 1) == "return":
-            self.replace(i, WORDS[token.text])
+            self.replace("value", i, WORDS[token.text])
         elif token.text in FUNCTIONS and self.text(i - 1) == "::" and self.text(i - 2) == "std":
-            self.replace(i, FUNCTIONS[token.text])
+            self.replace("expression", i, FUNCTIONS[token.text])
         elif token.text in BOUNDS and self.text(i - 1) == "." and (
                 self.text(i + 1) + self.text(i + 2) == "()"):
-            self.add(token.begin, self.tokens[i + 2].end, BOUNDS[token.text])
+            self.add("expression", i, self.tokens[i + 2].end, BOUNDS[token.text])
         elif token.text in ("if", "while") and self.text(i + 1) == "(":
             self.condition(i + 1)
 
@@ -240,13 +245,13 @@ class Mutator:
         inside = self.tokens[i + 1:self.tokens[i].partner]
         if not any(token.text in LOGIC and not token.in_template for token in inside):
             begin, end = self.tokens[i].begin, self.tokens[self.tokens[i].partner].end
-            self.add(begin, end, f"(!{self.source[begin:end]})", "condition turned round")
+            self.add("condition", i, end, f"(!{self.source[begin:end]})", "condition turned round")
 
     def statement(self, i: int) -> None:
         is_throw = self.text(i) == "throw"
         end = end_of_statement(self.tokens, i) if is_throw else end_of_call(self.tokens, i)
         if end >= 0:
-            self.add(self.tokens[i].begin, self.tokens[end].end, ";",
+            self.add("statement", i, self.tokens[end].end, ";",
                      "throw dropped" if is_throw else "call dropped")
 
 

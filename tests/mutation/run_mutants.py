@@ -3,7 +3,7 @@
 """Do the tests notice when the code is wrong? Makes one small change after another in a layer, and
 runs its tests against each.
 
-A change that no test notices is printed as `survived`: a test is missing, or the change cannot
+A change that no test notices is printed as `survived`, or as `not reached`: a test is missing, or the change cannot
 matter and belongs into equivalent.txt, with the reason. The exit code is 1 if too many survive.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 import mutant_build
 import mutator
 
+UNNOTICED = ("survived", "not reached")
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
@@ -106,52 +107,28 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen_mutants(options: argparse.Namespace, files: list[str]) -> list[mutator.Mutant]:
-    mutants = [mutant for file in files
-               for mutant in mutator.mutants_of(file, (ROOT / file).read_text())]
-    if options.sample and options.sample < len(mutants):
-        mutants = sample(mutants, options.sample, options.seed)
-    return mutants
-
-
 class Run:
     def __init__(self, options: argparse.Namespace, build: mutant_build.Build):
         self.options = options
-        self.places = mutant_build.Places(build)
-        self.texts: dict[str, str] = {}
+        self.build = build
         self.results: list[tuple[mutator.Mutant, mutant_build.Verdict]] = []
         self.known: dict[tuple[str, ...], mutant_build.Verdict] = {}
         if options.known:
             for entry in json.loads(options.known.read_text()):
-                if entry["outcome"] != "survived":
+                if entry["outcome"] not in UNNOTICED:
                     self.known[tuple(entry["key"])] = mutant_build.Verdict(
                         entry["outcome"], entry["judge"], entry["slow"])
 
     def judge(self, mutant: mutator.Mutant) -> mutant_build.Verdict:
-        if mutant.key() in self.known:
-            return self.known[mutant.key()]
-        text = mutant.apply(self.texts[mutant.file])
-        return self.places.mine().judge(mutant.file, text)
-
-    def require_sound(self, file: str) -> None:
-        """Built as a mutant is, the file as it stands must pass: else every mutant would seem to
-        be killed."""
-        self.texts[file] = (ROOT / file).read_text()
-        if file.endswith(".cpp"):
-            self.places.build.precompile(file)
-        verdict = self.places.mine().judge(file, self.texts[file], only_first=True)
-        if verdict.outcome != "survived":
-            raise mutant_build.BuildError(f"{file} as it is: {verdict.outcome} {verdict.judge}")
+        return self.known.get(mutant.key()) or self.build.judge(mutant)
 
     def all(self, mutants: list[mutator.Mutant]) -> None:
         begin = time.monotonic()
         with ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(self.require_sound, dict.fromkeys(
-                mutant.file for mutant in mutants if mutant.key() not in self.known)))
             for mutant, verdict in zip(mutants, pool.map(self.judge, mutants)):
                 self.results.append((mutant, verdict))
-                if verdict.outcome == "survived":
-                    print(f"{mutant.file}:{mutant.line}: survived: {mutant.change}\n"
+                if verdict.outcome in UNNOTICED:
+                    print(f"{mutant.file}:{mutant.line}: {verdict.outcome}: {mutant.change}\n"
                           f"    {mutant.line_text}", flush=True)
                 if len(self.results) % 50 == 0:
                     print(f"# {len(self.results)} of {len(mutants)}, "
@@ -168,18 +145,17 @@ class Run:
         counts: dict[str, Counter] = {}
         for mutant, verdict in self.results:
             counts.setdefault(mutant.file, Counter())[verdict.outcome] += 1
-        print(f"{'file':34}{'killed':>8}{'survived':>10}{'equivalent':>12}{'no compile':>12}")
-        for file, own in sorted(counts.items()):
-            print(f"{file:34}{own['killed']:>8}{own['survived']:>10}{equivalent[file]:>12}"
-                  f"{own['does not compile']:>12}")
         total = sum(counts.values(), Counter())
-        print(f"{'all':34}{total['killed']:>8}{total['survived']:>10}"
-              f"{equivalent.total():>12}{total['does not compile']:>12}")
+        print(f"{'file':46}{'killed':>8}{'survived':>10}{'not reached':>13}{'equivalent':>12}{'no compile':>12}")
+        for file, own, same in [*((file, own, equivalent[file]) for file, own in sorted(counts.items())),
+                                ("all", total, equivalent.total())]:
+            print(f"{file:46}{own['killed']:>8}{own['survived']:>10}{own['not reached']:>13}{same:>12}"
+                  f"{own['does not compile']:>12}")
         by_judge = Counter(verdict.judge for _, verdict in self.results if verdict.judge)
         slow = sum(verdict.slow for _, verdict in self.results)
         print("killed by " + ", ".join(f"{judge}: {n}" for judge, n in by_judge.most_common()) +
               f"; {slow} by the time limit")
-        judged = total["killed"] + total["survived"]
+        judged = total["killed"] + sum(total[outcome] for outcome in UNNOTICED)
         percent = 100 * total["killed"] / judged if judged else 100
         print(f"{percent:.1f} % of {judged} killed")
         return percent
@@ -189,7 +165,10 @@ def main() -> int:
     options = arguments()
     files = options.files or all_files(options.layers)
     equivalent = Equivalent(options.equivalent)
-    mutants = chosen_mutants(options, files)
+    every = [mutant for file in files for mutant in mutator.mutants_of(file, (ROOT / file).read_text())]
+    mutants = every
+    if options.sample and options.sample < len(every):
+        mutants = sample(every, options.sample, options.seed)
     left_out = Counter(mutant.file for mutant in mutants if equivalent.reason(mutant))
     mutants = [mutant for mutant in mutants if not equivalent.reason(mutant)]
     if not options.sample:
@@ -201,8 +180,8 @@ def main() -> int:
             print(f"{mutant.file}:{mutant.line}: {mutant.change}")
         print(f"{len(mutants)} mutants, {left_out.total()} equivalent")
         return 0
-    build = mutant_build.Build(ROOT, options.build.resolve())
-    build.prepare({Path(file).parts[1] for file in files}, options.jobs)
+    build = mutant_build.Build(ROOT, options.build.resolve(), every, options.jobs)
+    build.prepare()
     run = Run(options, build)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -211,7 +190,6 @@ def main() -> int:
         run.finish(left_out)
         sys.exit(f"stopped after {len(run.results)} of {len(mutants)}")
     finally:
-        build.remove_mutants()
         if options.report:
             run.write_report(options.report)
     return 0 if run.finish(left_out) >= options.at_least else 1

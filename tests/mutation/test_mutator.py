@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import mutator  # pylint: disable=wrong-import-position
 import run_mutants  # pylint: disable=wrong-import-position
+import switches  # pylint: disable=wrong-import-position
 
 
 def changes(source, file="src/plan/x.cpp"):
@@ -100,6 +101,43 @@ class MutatorTest(unittest.TestCase):
                           (2, "if (b == c && d == e) return;", "`==` -> `!=` #2")])
         self.assertEqual([m.line_text for m in mutator.mutants_of("f.cpp", "x = 0;\n x = 0;")],
                          ["x = 0;", "x = 0; @2"])
+
+
+class SwitchesTest(unittest.TestCase):
+    def switched(self, source):
+        mutants = [*mutator.mutants_of("x.cpp", source), *switches.constants_of("x.cpp", source)]
+        file = switches.Switched(source, dict(enumerate(mutants, 1)))
+        return file, file.text.replace("::mutants::", "").replace("static_cast<bool>", "bool")
+
+    def test_forms(self):
+        for source, expected in (
+                ("x = 1;", "x = (on(1) ? 0 : on(2) ? 2 : 1);"),
+                ("x = a < b;", "x = a < Less<1>() < b;"),
+                ("a += b;", "a += Add<1>() += b;"),
+                ("x = !a.b();", "x = (Not<1>)a.b();"),
+                ("if (a) return true;", "if (on(1) != bool(a)) return (on(2) ? false : true);"),
+                ("{ a(); }", "{ { if (!on(1)) { a(); } } }"),
+                ("f(a, b.front(), c);", "f(a, (on(1) ? (b.back()) : (b.front())), c);"),
+                ("constexpr A a = b;", "const A a = b;"),
+                ("constexpr int a = 7;", "const int a = (live(1) ? 8 : 7);"),
+                ("constexpr int f(A a);", "constexpr int f(A a);"),
+                ("x = a && b || c;", "x = (on(1) ? (a || b || c) : on(2) ? (a && b && c) : (a && b || c));")):
+            self.assertEqual(self.switched(source)[1], expected, source)
+
+    def test_expressions_end_where_statements_and_lambdas_do(self):
+        self.assertEqual(self.switched("x = [&] { y(); ++z; }; ++w;")[1],
+                         "x = [&] { { if (!on(1)) { y(); } } (on(2) ? (--z) : (++z)); }; (on(3) ? (--w) : (++w));")
+        self.assertEqual(self.switched("for (A a : b) ++c[T{d}.e];")[1],
+                         "for (A a : b) (on(1) ? (--c[T{d}.e]) : (++c[T{d}.e]));")
+
+    def test_lines_keep_their_numbers(self):
+        source = "x = a &&  // one\n    b == 2;\ny = R\"(\n)\";\n"
+        file, text = self.switched(source)
+        self.assertEqual(text.splitlines()[2], 'y = R"(')
+        # An error at the operator `==` is that operator's, at another place of the line all the line's.
+        line = file.text.splitlines()[1]
+        self.assertEqual(file.numbers_at(2, line.index("==") + 1), [2])
+        self.assertEqual(file.numbers_at(3, 1), [])
 
 
 class SelectionTest(unittest.TestCase):
