@@ -157,6 +157,8 @@ bool WorkerThreads::answer_requests(Thread& own) {
       std::this_thread::sleep_for(kMemoryPause);
       continue;
     }
+    // The kernel says so instead of ENODEV if the mount goes away while a request is taken.
+    if (received == -ECONNABORTED) return false;
     if (received < 0) error_ = -received;
     if (received <= 0) return false;
 

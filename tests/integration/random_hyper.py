@@ -81,7 +81,8 @@ def of_another_shape(made: Set, source: Path, chooser: random.Random) -> bool:
 def of_another_type(made: Set, source: Path, chooser: random.Random) -> bool:
     _, place = chooser.choice(listed(made))
     kind, array = made.files[place.file][place.key]
-    made.files[place.file][place.key] = ("F64" if kind != "F64" else "F32"), array.astype("<f8")
+    with np.errstate(invalid="ignore"):  # of NaNs that signal
+        made.files[place.file][place.key] = ("F64" if kind != "F64" else "F32"), array.astype("<f8")
     return written_anew(made, source)
 
 

@@ -116,6 +116,18 @@ TEST_F(ProtocolEnding, ALackOfMemoryIsNotTheEnd) {
   EXPECT_THAT(kernel.problems(), testing::IsEmpty());
 }
 
+/// As /dev/fuse answers a thread that takes a request while the mount goes away.
+TEST_F(ProtocolEnding, AnAbortedReceiveIsTheEndAndNoTrouble) {
+  receive_error() = ECONNABORTED;
+  failing_receives() = 1;
+  session->kernel().lookup(kRootInode, "dir");
+  EXPECT_EQ(session->next_event(), Event::kEnded);
+  session->kernel().close();
+  EXPECT_TRUE(session->stop());
+  EXPECT_EQ(session->error(), 0);
+  receive_error() = ENOMEM;
+}
+
 TEST(ProtocolEndings, AStalledReadKeepsItsThreadAlone) {
   StalledTree stalled;
   const std::size_t threads = threads_at_first();

@@ -97,6 +97,11 @@ std::atomic<unsigned>& failing_receives() noexcept {
   return count;
 }
 
+std::atomic<int>& receive_error() noexcept {
+  static std::atomic<int> error = ENOMEM;
+  return error;
+}
+
 std::string name_body(std::string_view name) {
   return std::string(name) + '\0';
 }

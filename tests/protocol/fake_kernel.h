@@ -70,8 +70,10 @@ bool send_reply(int socket, std::string_view reply);
 /// killed.
 std::atomic<std::uint64_t>& refused_reply() noexcept;
 
-/// How many of the next attempts to take a request fail because there is no memory.
+/// How many of the next attempts to take a request fail.
 std::atomic<unsigned>& failing_receives() noexcept;
+/// Their error: ENOMEM, unless a test states another one.
+std::atomic<int>& receive_error() noexcept;
 
 /// Sends requests and collects the replies, and holds each reply against what the real kernel
 /// demands: otherwise it would refuse it, or misread it. For one thread.

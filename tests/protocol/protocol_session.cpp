@@ -24,7 +24,7 @@ ssize_t read_request(int socket, void* buffer, std::size_t size, void*) {
   while (failing > 0 && !failing_receives().compare_exchange_weak(failing, failing - 1)) {
   }
   if (failing > 0) {
-    errno = ENOMEM;
+    errno = receive_error();
     return -1;
   }
   const ssize_t got = ::recv(socket, buffer, size, 0);
