@@ -25,8 +25,8 @@ struct MountedCommand {
 /// If this process is killed, so is the command, and the mount ends. If the mount is killed, the
 /// command goes on, and its reads fail.
 /// @return the command's exit code: 128 and the number of the signal that has ended it, 127 if
-/// there
-///         is no such program, 126 if it cannot be run; the mount's own if it did not come to be.
+///         there is no such program, 126 if it cannot be run; the mount's own if it did not come to
+///         be.
 /// @throws Error kIo
 int run_mounted(const MountedCommand& job);
 

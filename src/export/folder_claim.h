@@ -16,8 +16,7 @@ namespace reshardfs {
 /// @param end what it must end with; of one that does not, no more is read.
 /// @return nothing if there is none, or if it ends with something else.
 /// @throws Error kUsage if it is no regular file, or larger than any that an export writes, or if
-/// it
-///         has the name of a manifest and another one as well; kIo.
+///         it has the name of a manifest and another one as well; kIo.
 std::optional<std::string> read_text(const Folder& folder, const std::string& name,
                                      std::string_view end = {});
 

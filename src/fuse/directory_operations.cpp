@@ -130,9 +130,8 @@ Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info, std:
 /// Collects directory entries in the kernel's format, with or without attributes.
 class Listing {
  public:
-  /// @param size the largest number of bytes. Most directories need a small part of what the kernel
-  /// has
-  ///        room for, so memory grows with the entries.
+  /// @param size the largest number of bytes. Most directories need a small part of the kernel's
+  ///        room, so memory grows with the entries.
   Listing(std::size_t size, bool with_attributes)
       : size_(size), with_attributes_(with_attributes) {}
 

@@ -32,8 +32,7 @@ class OpeningTable {
   };
 
   /// @param entries what another process has noted, or zeros. Openings beyond them are known to
-  /// this
-  ///        process alone.
+  ///        this process alone.
   explicit OpeningTable(std::span<Entry> entries);
   OpeningTable(const OpeningTable&) = delete;
   OpeningTable& operator=(const OpeningTable&) = delete;

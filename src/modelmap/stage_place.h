@@ -27,8 +27,7 @@ struct StageStatement {
   /// @throws Error kBadInput that shows the text.
   static StageStatement parse(const std::string& text);
   /// @throws Error kBadInput unless the capture is the first of the pattern, and a number: outside
-  /// of
-  ///         a block's pattern, the number in the name.
+  ///         of a block's pattern, the number in the name.
   void check_for(const Pattern& pattern, bool is_block) const;
 };
 

@@ -81,8 +81,7 @@ class TrainingConfig {
   /// @param text of the file.
   /// @param keys wanted.
   /// @throws Error kBadInput with file and line if it is no YAML, is nested more than 64 deep, or
-  /// is
-  ///         larger than kMaxTrainingConfigBytes.
+  ///         is larger than kMaxTrainingConfigBytes.
   static TrainingConfig parse(const std::string& text, const std::string& file,
                               const std::set<std::string>& keys);
 

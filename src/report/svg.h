@@ -44,9 +44,8 @@ class Svg {
   /// A box in a colour that is the same in both themes.
   void filled_box(const Rectangle& box, const std::string& fill, const std::string& title = {});
   /// @param style words: "s" small, "x" very small, "b" a heading, "h" bold; "q" quiet; "m" in the
-  /// middle, "e"
-  ///        ends at x; of a text on a colour "k" black, "w" white in both themes, "n1" to "n7" on
-  ///        that shade. Otherwise it has the theme's colour.
+  ///        middle, "e" ends at x; of a text on a colour "k" black, "w" white in both themes, "n1"
+  ///        to "n7" on that shade. Otherwise it has the theme's colour.
   void text(double x, double y, std::string_view style, const std::string& text);
   /// Reads upwards, beginning at (x, y).
   void text_upwards(double x, double y, std::string_view style, const std::string& text);

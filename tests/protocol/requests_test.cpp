@@ -147,7 +147,7 @@ TEST_F(ProtocolRequests, ListingsAreCompleteInPiecesOfAnySize) {
     for (const bool plus : {false, true}) {
       for (const std::uint32_t size : {200U, 333U, 4096U, 0x7fffffffU, 0xffffffffU}) {
         const std::uint64_t handle = open(inode, FUSE_OPENDIR);
-        std::multiset<std::string> names;
+        std::vector<std::string> names;
         std::uint64_t at = 0;
         for (;;) {
           const Reply reply = kernel().call(plus ? FUSE_READDIRPLUS : FUSE_READDIR, inode,
@@ -155,9 +155,13 @@ TEST_F(ProtocolRequests, ListingsAreCompleteInPiecesOfAnySize) {
           ASSERT_EQ(reply.error, 0);
           const std::vector<ListedName> listed = parse_listing(reply.body, plus);
           if (listed.empty()) break;
-          for (const ListedName& one : listed) names.insert(one.name);
+          for (const ListedName& one : listed) names.push_back(one.name);
+          EXPECT_LE(reply.body.size(), size);
           at = listed.back().next;
         }
+        ASSERT_GE(names.size(), 2U);
+        EXPECT_EQ(names[0], ".");
+        EXPECT_EQ(names[1], "..");
         const std::size_t expected = directory == "dir" ? kFileBytes.size() : 50;
         EXPECT_EQ(names.size(), expected + 2) << directory << " in pieces of " << size;
         EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
@@ -165,6 +169,38 @@ TEST_F(ProtocolRequests, ListingsAreCompleteInPiecesOfAnySize) {
       }
     }
   }
+}
+
+TEST_F(ProtocolRequests, AnEntryThatJustFitsIsListed) {
+  const std::uint64_t inode = node("dir");
+  for (const std::uint32_t opcode : {FUSE_READDIR, FUSE_READDIRPLUS}) {
+    const bool plus = opcode == FUSE_READDIRPLUS;
+    const auto listed = [&](std::uint32_t size) {
+      return kernel().call(opcode, inode, read_body(0, 0, size)).body;
+    };
+    const auto bytes = static_cast<std::uint32_t>(listed(4096).size());
+    EXPECT_EQ(listed(bytes).size(), bytes);
+    EXPECT_EQ(parse_listing(listed(bytes - 1), plus).size() + 1,
+              parse_listing(listed(bytes), plus).size());
+  }
+}
+
+/// The kernel has the nodes of "." and "..": an entry with a number would count as a lookup.
+TEST_F(ProtocolRequests, ListingsLookUpNoDots) {
+  const std::string body = kernel().call(FUSE_READDIRPLUS, node("dir"), read_body(0, 0, 4096)).body;
+  const std::vector<ListedName> names = parse_listing(body, true);
+  ASSERT_GT(names.size(), 2U);
+  std::size_t at = 0;
+  int looked_up = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto entry = as<fuse_entry_out>(std::string_view(body).substr(at));
+    if (i < 2) {
+      EXPECT_EQ(entry.nodeid, 0U) << names[i].name;
+    }
+    looked_up += entry.nodeid != 0 ? 1 : 0;
+    at += sizeof entry + FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + names[i].name.size());
+  }
+  EXPECT_GT(looked_up, 0);
 }
 
 TEST_F(ProtocolRequests, ListingsBeginAnywhere) {
@@ -187,7 +223,9 @@ TEST_F(ProtocolRequests, ExtendedAttributesAsTheirSizeOrAsAWhole) {
   EXPECT_EQ(as<fuse_getxattr_out>(reply.body).size, kListedValue.size());
   reply = kernel().call(FUSE_GETXATTR, file, getxattr_body(name, 0xffffffff));
   EXPECT_EQ(reply.body, kListedValue);
-  EXPECT_EQ(error_of(FUSE_GETXATTR, file, getxattr_body(name, 1)), ERANGE);
+  const auto bytes = static_cast<std::uint32_t>(kListedValue.size());
+  EXPECT_EQ(kernel().call(FUSE_GETXATTR, file, getxattr_body(name, bytes)).body, kListedValue);
+  EXPECT_EQ(error_of(FUSE_GETXATTR, file, getxattr_body(name, bytes - 1)), ERANGE);
   EXPECT_EQ(error_of(FUSE_GETXATTR, file, getxattr_body("user.reshardfs.none", 99)), ENODATA);
   EXPECT_EQ(error_of(FUSE_GETXATTR, file, getxattr_body("user.reshardfs.large", 99)), E2BIG);
   EXPECT_EQ(error_of(FUSE_GETXATTR, file, getxattr_body("user.reshardfs.broken", 99)), EIO);
@@ -198,7 +236,9 @@ TEST_F(ProtocolRequests, ExtendedAttributesAsTheirSizeOrAsAWhole) {
   EXPECT_EQ(as<fuse_getxattr_out>(reply.body).size, name.size() + 1);
   reply = kernel().call(FUSE_LISTXATTR, file, listxattr_body(0xffffffff));
   EXPECT_EQ(reply.body, name_body(name));
-  EXPECT_EQ(error_of(FUSE_LISTXATTR, file, listxattr_body(3)), ERANGE);
+  const auto all_names = static_cast<std::uint32_t>(name.size()) + 1;
+  EXPECT_EQ(kernel().call(FUSE_LISTXATTR, file, listxattr_body(all_names)).body, name_body(name));
+  EXPECT_EQ(error_of(FUSE_LISTXATTR, file, listxattr_body(all_names - 1)), ERANGE);
   EXPECT_EQ(kernel().call(FUSE_LISTXATTR, kRootInode, listxattr_body(100)).body, "");
 }
 

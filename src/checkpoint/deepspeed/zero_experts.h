@@ -15,8 +15,7 @@ namespace reshardfs {
 
 /// @param step with experts.
 /// @throws Error kUnsupported with tensor parallelism, or with AutoEP; kMissing or kBadInput if
-/// files
-///         are not those that the model file states.
+///         files are not those that the model file states.
 Discovery read_experts(const std::filesystem::path& directory, const ZeroStep& step,
                        const SourceTreePtr& tree);
 

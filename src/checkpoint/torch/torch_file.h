@@ -30,8 +30,7 @@ TorchFile open_torch_file(ByteSourcePtr file, const std::string& state_key);
 /// An index of tensors as they lie in a file.
 /// @param tensors with names.
 /// @param file where their storages are; tensors that do not lie in C order in it get extents
-/// behind
-///        its end.
+///        behind its end.
 /// @param source is set to what the extents are ranges of.
 /// @param boxes the tensors that are boxes of others.
 std::shared_ptr<const FileIndex> index_of_tensors(std::vector<TorchTensor> tensors,

@@ -29,8 +29,7 @@ struct InheritedDescriptors {
 /// Makes the session go on with the mount of HandoverOptions::takeover.
 /// @return the requests that must be answered again.
 /// @throws Error kUnsupported if the kernel was promised what this program does not keep, kIo if
-/// the
-///         other process goes on with the mount, or a tree that is not kept has openings. Then
+///         the other process goes on with the mount, or a tree that is not kept has openings. Then
 ///         nothing has happened to it.
 std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served,
                                           const HandoverOptions& options,

@@ -136,8 +136,8 @@ std::string key_of(const std::string& module, const Shape& offset, const Shape& 
 /// Megatron-Core before 0.15 asks. By default it ignores those that it does not ask for.
 /// @param weights with names of Megatron-Core.
 /// @throws Error kBadInput if weights disagree about the number of layers or of experts, or have
-/// too
-///         few dimensions or no elements; kUnsupported for more than a million layers and experts.
+///         too few dimensions or no elements; kUnsupported for more than a million layers and
+///         experts.
 std::vector<PassedObject> extra_states(const std::vector<const TargetParameter*>& weights,
                                        bool has_attention, bool is_hybrid) {
   Modules modules(has_attention);
