@@ -55,8 +55,8 @@ class CopyFinder {
     }
   }
 
-  /// The other direction makes repeated elements of the one that was read, and those that it fills
-  /// in of none: they are to be what the source has.
+  /// The other direction repeats elements that were read, and fills elements in: the source has to
+  /// have both.
   void add_repeats(const std::shared_ptr<const SourceTable>& shown, const modelmap::ModelMap& map,
                    modelmap::MapOptions options) {
     options.direction = Direction::kForward;
@@ -122,12 +122,12 @@ class CopyFinder {
     found_.copies.push_back(std::move(copy));
   }
 
-  /// What nobody has seen is not left out.
+  /// A tensor that cannot be compared must not be left out silently.
   [[noreturn]] static void refuse_incomplete(const SourceParameter& parameter) {
     Error error(
         ErrorKind::kBadInput,
-        "it is not complete, or nothing lays it out, so that it cannot be compared with what "
-        "the map fills in");
+        "it is not complete, or no strategy states how it is cut, so it cannot be compared with "
+        "the values that the map fills in");
     throw error.for_parameter(parameter.name)
         .hint("--drop '" + printable(parameter.name) + "' leaves it out");
   }
