@@ -87,6 +87,7 @@ class Build:
         self.files: dict[str, Switched] = {}
         self.left_out: set[int] = set()
         self.known = directory / "left_out.json"  # of an earlier run, which was as long
+        self.paths: dict[str, Path] = {}
         self.seconds: dict[Test, float] = {}
         self.reached: dict[int, list[Test]] = {}
 
@@ -105,6 +106,8 @@ class Build:
         layers = sorted({Path(file).parts[1] for file in files})
         programs = list(dict.fromkeys(judge for layer in layers for judge in JUDGES[layer]))
         self.compile(programs)
+        self.paths = {program: next(path for path in self.build.rglob(program) if path.is_file())
+                      for program in programs}
         self.learn(programs)
 
     @staticmethod
@@ -160,7 +163,7 @@ class Build:
         if program == "property":
             return [Test(program, "")]
         tests, suite = [], ""
-        for line in call([str(self.path_of(program)), "--gtest_list_tests"]).splitlines():
+        for line in call([str(self.paths[program]), "--gtest_list_tests"]).splitlines():
             name = line.split("#")[0].rstrip()
             if not line.startswith(" "):
                 suite = name
@@ -168,9 +171,6 @@ class Build:
                 tests.append(Test(program, suite + name.strip()))
         return tests
 
-    def path_of(self, program: str) -> Path:
-        return next(path for path in (self.build / "bin" / program, *self.build.rglob(program))
-                    if path.is_file())
 
     def learn_one(self, test: Test) -> list[int]:
         with tempfile.NamedTemporaryFile() as file:
@@ -198,7 +198,7 @@ class Build:
 
     def run(self, tests: list[Test], environment: dict[str, str], limit: float) -> str:
         """"passed", "failed" or "too slow". @param tests of one program."""
-        command = [str(self.path_of(tests[0].program))]
+        command = [str(self.paths[tests[0].program])]
         command += ["--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=" + ":".join(
             test.name for test in tests)] if tests[0].name else PROPERTY
         shell = f'ulimit -c 0; ulimit -v {MEMORY_KIB}; ulimit -t {math.ceil(limit)}; exec "$@"'

@@ -142,19 +142,21 @@ class Switched:
                 self.spans[number] = (begin, end)
             self.around(begin, end, f"({choice}(", "))")
 
-    def write(self) -> tuple[str, list[tuple[int, int]]]:
-        """The text, and pairs of a position in it and the same one in the source."""
+    def write(self) -> tuple[str, list[tuple[int, int, bool]]]:
+        """The text, and of each piece its position in it and in the source, and whether it is copied."""
         out, places, length, at = [], [], 0, 0
 
-        def put(text: str, position: int) -> None:
+        def put(text: str, position: int, copied: bool = False) -> None:
             nonlocal length
-            places.append((length, position))
+            if not text:
+                return
+            places.append((length, position, copied))
             out.append(text)
             length += len(text)
 
         cuts = sorted({*self.ends, *self.begins, *self.replaced})
         for cut in cuts:
-            put(self.source[at:cut], at)
+            put(self.source[at:cut], at, copied=True)
             at = cut
             for _, text in sorted(self.ends.get(cut, []), key=lambda pair: pair[0]):
                 put(text, cut - 1)
@@ -164,7 +166,7 @@ class Switched:
                 end, text = self.replaced[cut]
                 put(text, cut)
                 at = end
-        put(self.source[at:], at)
+        put(self.source[at:], at, copied=True)
         return "".join(out), places
 
     def numbers_at(self, line: int, column: int) -> list[int]:
@@ -176,10 +178,9 @@ class Switched:
                 starts.append(i + 1)
         encoded = self.text[starts[line - 1]:].split("\n", 1)[0].encode()[:column - 1]
         position = starts[line - 1] + len(encoded.decode(errors="ignore"))
-        place = max((pair for pair in self.places if pair[0] <= position), default=(0, 0))
-        source = place[1]
-        if not self.is_inserted(place):
-            source += position - place[0]
+        begin, source, copied = max(place for place in self.places if place[0] <= position)
+        if copied:
+            source += position - begin
         hits = [(end - begin, n) for n, (begin, end) in self.spans.items() if begin <= source < end]
         if hits:
             least = min(hits)[0]
@@ -188,7 +189,3 @@ class Switched:
         end = self.source.find("\n", source)
         end = len(self.source) if end < 0 else end
         return [n for n, span in self.spans.items() if span[0] < end and span[1] > begin]
-
-    def is_inserted(self, place: tuple[int, int]) -> bool:
-        at = place[0]
-        return self.text[at:at + 8] != self.source[place[1]:place[1] + 8]
