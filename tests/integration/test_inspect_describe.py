@@ -120,7 +120,7 @@ class Ranks(DescribeTest):
                               ("../../strategy/s.ckpt", "ckpt"), ("output/strategy/s.ckpt", "ckpt"),
                               ("ckpt_strategy_rank_0.ckpt", "ckpt/"), ("../strategy.json", "./ckpt"),
                               ("../../strategy/s.ckpt", "ckpt/../ckpt"), ("../my_strategy.ckpt", "-c"),
-                              ("../strategy.ckpt", "."), ("../../strategy/s.ckpt", ".")):
+                              ("../train.ckpt", "ckpt"), ("../strategy.ckpt", "."), ("../../strategy/s.ckpt", ".")):
             with self.subTest(place=place, source=source), scratch() as self.directory:
                 top = self.directory / "a/b"
                 ranks = top / ("-c" if source == "-c" else "ckpt")

@@ -64,6 +64,8 @@ std::vector<modelmap::ModelMap> known_maps(const std::vector<std::string>& model
   return maps;
 }
 
+constexpr const char* kModelConfig = "and --model-config DIR with the model's config.json";
+
 class Describer {
  public:
   explicit Describer(const DescribedSource& source)
@@ -328,7 +330,10 @@ class Describer {
     next.can_guess = needs_strategy() && !sizes_ && next.strategies.empty() && is_from_zero() &&
                      set_.refused().empty() && source_.request.dec_key_file.empty() &&
                      !is_url(set_.root());
-    next.shows_hf = next.can_mount && shows_hugging_face();
+    const std::string maps = next.can_mount ? maps_to_hugging_face() : std::string();
+    next.shows_hf = next.can_mount && maps.empty() && shows_names_as_they_are();
+    if (!maps.empty())
+      next.hf_needs = has_config() ? maps : fmt::format("{}, {}", maps, kModelConfig);
     next.mountpoint = free_mountpoint(source_.request.path);
     next.directory = free_output(source_.request.path, "");
     next.rules = free_name("strategy", ".toml");
@@ -338,12 +343,20 @@ class Describer {
     return next;
   }
 
-  /// Whether a mount has hf/ without being asked for it.
-  bool shows_hugging_face() const {
-    const bool has_config = !out_.model.model_type.empty() || !out_.model.architectures.empty();
-    if (!has_config || !set_.adapter().empty() || !source_.request.maps.maps.empty()) return false;
-    return out_.model.weights > 0 &&
-           hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_).empty();
+  bool has_config() const {
+    return !out_.model.model_type.empty() || !out_.model.architectures.empty();
+  }
+
+  /// Whether a mount has hf/ without being asked for it, if the names are those of Hugging Face.
+  bool shows_names_as_they_are() const {
+    return has_config() && set_.adapter().empty() && source_.request.maps.maps.empty() &&
+           out_.model.weights > 0;
+  }
+
+  /// As options; empty: none is needed, or none is known.
+  std::string maps_to_hugging_face() const {
+    if (!set_.adapter().empty() || !source_.request.maps.maps.empty()) return {};
+    return hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_);
   }
 
   /// The only installed map that shows all tensors without being told more.

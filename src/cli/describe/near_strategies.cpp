@@ -36,6 +36,11 @@ bool has_strategy_name(const std::string& name) {
   return lower(name).find("strategy") != std::string::npos || is_manifest_name(name);
 }
 
+/// Users name strategy_ckpt_config.save_file as they like.
+bool may_have_any_name(const DirectoryEntry& entry) {
+  return entry.is_regular && fs::path(entry.name).extension() == ".ckpt";
+}
+
 bool has_strategy_extension(const std::string& name) {
   const fs::path extension = fs::path(name).extension();
   return extension == ".ckpt" || extension == ".json" || extension == ".toml" ||
@@ -67,6 +72,9 @@ bool holds_strategies(const fs::path& directory) {
   }
 }
 
+/// Files of a directory that are opened although no name says what they are.
+constexpr std::size_t kMostOthers = 64;
+
 class Search {
  public:
   Search(bool follows_links, std::size_t most) : follows_links_(follows_links), most_(most) {}
@@ -80,9 +88,14 @@ class Search {
     } catch (const Error&) {
       return;
     }
+    std::size_t others = 0;
     for (const DirectoryEntry& entry : entries) {
       if (found_.size() == most_) return;
-      if (!has_strategy_name(entry.name) || (entry.is_link && !follows_links_)) continue;
+      if (entry.is_link && !follows_links_) continue;
+      if (!has_strategy_name(entry.name) &&
+          !(files && may_have_any_name(entry) && ++others <= kMostOthers)) {
+        continue;
+      }
       const fs::path path = directory / entry.name;
       const bool is_one = entry.is_directory
                               ? holds_strategies(path)

@@ -17,8 +17,9 @@ namespace reshardfs {
 /// checkpoint is not read.
 bool is_strategy(const std::filesystem::path& path);
 
-/// Files and directories near a checkpoint that are called a strategy and are one by their content,
-/// as the paths that a user would write. Nothing for a source on a server.
+/// Files and directories near a checkpoint that are called a strategy, or have the extension .ckpt,
+/// and are none of a checkpoint's files by their content, as the paths that a user would write.
+/// Nothing for a source on a server.
 /// @param source as the user names it.
 /// @param follows_links false: what is a symbolic link is no candidate.
 /// @param most of them, as each is opened.

@@ -45,6 +45,7 @@ class Lines {
   /// The jobs for which people come: serve, resume, convert.
   void add_jobs(const Words& more) {
     std::string job = "load it or resume from it; --dst-strategy tp=N makes it that of N ranks";
+    if (!facts_.hf_needs.empty()) job += "; hf/, to serve it, needs " + facts_.hf_needs;
     if (facts_.shows_hf) {
       job =
           fmt::format("serve it, with 'vllm serve {0}/hf', or load it: from_pretrained(\"{0}/hf\")",

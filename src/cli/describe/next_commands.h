@@ -29,6 +29,7 @@ struct NextFacts {
   bool can_dequantize = false;            ///< weights have the scales of their blocks
   std::string map{};         ///< an installed map that takes it; empty: none is known to
   bool shows_hf = false;     ///< a mount without more options has hf/
+  std::string hf_needs{};    ///< the options that add it; empty: none is known to
   std::string mountpoint{};  ///< need not exist
   std::string directory{};   ///< that `export` may make
   std::string rules{};       ///< a file that `strategy guess` may write

@@ -50,6 +50,16 @@ TEST(NextCommands, OfAModelThatLoadersOfHuggingFaceRead) {
   EXPECT_THAT(next_commands(whole).front().job, ::testing::HasSubstr("vllm serve mnt/hf"));
 }
 
+TEST(NextCommands, SayWhatAModelOfOthersNeedsToBeServed) {
+  NextFacts ranks = facts("run");
+  ranks.can_mount = true;
+  ranks.strategies = {"train.ckpt"};
+  ranks.hf_needs = "--map mindformers-qwen3, and --model-config DIR";
+  EXPECT_THAT(next_commands(ranks)[1].job,
+              ::testing::EndsWith(
+                  "hf/, to serve it, needs --map mindformers-qwen3, and --model-config DIR"));
+}
+
 TEST(NextCommands, OfAPartOfAModel) {
   NextFacts part = facts("part");
   part.can_mount = part.needs_partial = true;
