@@ -27,7 +27,7 @@ class DiffSide {
   /// @throws errors of SourceOpening and ModelMaps::apply().
   static DiffSide open(const SourceRequest& request, const Wanted& wanted,
                        std::shared_ptr<const CheckpointSet> set = nullptr);
-  /// The same for who has opened it, and tells of SourceOpening::unmatched_warnings() himself.
+  /// The same for a caller that has opened it, and logs SourceOpening::unmatched_warnings() itself.
   static DiffSide open(const SourceRequest& request, const Wanted& wanted, SourceOpening& opening);
   /// Checks both, as a mount does, of the parameters that are wanted.
   /// @throws Error kBadInput besides, where what is read would be a guess.

@@ -29,7 +29,7 @@ struct ReplicaReport {
   std::vector<std::pair<Holding, Error>> unreadable;
 };
 
-/// Reads all copies once, in blocks of 1 MiB; where most differ from the first, once more. One copy
+/// Reads all copies once, in blocks of 1 MiB; where most differ from the first, twice. One copy
 /// alone is read, so that it is known to be readable.
 /// @param holdings of one type, shape and size; at least one.
 ReplicaReport compare_replicas(std::vector<Holding> holdings, Progress& progress);

@@ -20,7 +20,7 @@ std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_
 /// "1 of 119 parameters has NaN: w, 3 elements, first at [7], rank 5".
 std::string bad_elements_text(const std::vector<ParameterStats>& parameters);
 
-/// The "statistics" of `inspect --json`, as a member. What there is none of is null: JSON has no
+/// The "statistics" of `inspect --json`, as a member. Unknown values are null: JSON has no
 /// NaN.
 void write_stats(JsonWriter& json, const std::vector<ParameterStats>& parameters);
 

@@ -80,7 +80,7 @@ void AppendedSource::foresee(std::span<const ByteRange> ranges, Foresight when) 
     }
     file_->foresee(in_file, when);
   } catch (const std::exception&) {
-    // Whoever reads it finds out.
+    // A read of it reports the error.
   }
 }
 

@@ -284,7 +284,7 @@ void note_neighbours_in(const fs::path& directory, const SourceTreePtr& tree, Di
 
 void note_neighbours(const fs::path& source, const CheckpointOptions& options,
                      const SourceTreePtr& tree, const NeighbourHints& hints, Discovery& out) {
-  // Whoever gives a pattern or a prefix has chosen among what is there.
+  // With a pattern or a prefix, the user has chosen among the files.
   if (!options.pattern.empty() || !options.prefix.empty()) return;
   if (path_kind(source, options.listed) != PathKind::kDirectory) return;
   if (hints.is_whole) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is wrong with parts of a set, for who looks at the rest all the same.
+/// Faults in parts of a set, for commands that look at the rest all the same.
 #pragma once
 
 #include <cstddef>

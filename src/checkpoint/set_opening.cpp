@@ -63,7 +63,7 @@ RankFile open_as_it_is(const FoundFile& found) {
   return file;
 }
 
-/// Gives the file what the set's metadata tells of it.
+/// Gives the file what the set's metadata states about it.
 void describe(RankFile& file, const FoundFile& found) {
   if (!found.content) return;
   file.index = found.content->index();

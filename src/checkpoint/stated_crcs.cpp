@@ -127,7 +127,7 @@ class CrcComparison {
     try {
       crcs = torch_crcs(*files_[number].source, archive);
     } catch (const Error& error) {
-      // Whoever reads its tensors says so.
+      // A read of its tensors reports it.
       if (error.kind() != ErrorKind::kUnsupported) throw;
     }
     note(number, !crcs.entries.empty(), !crcs.are_all);

@@ -31,7 +31,7 @@ std::string simulation_json(const Conversion& conversion, const Simulation& simu
 int simulate(const Conversion& conversion, const Simulation& simulation, const Given& given);
 
 /// "12.5GB", "12.5GB/s", "100Gbit/s": bytes a second.
-/// @throws Error kUsage if it is none of these, or not positive.
+/// @throws Error kUsage for any other text, or if it is not positive.
 double parse_bandwidth(const std::string& option, const std::string& text);
 
 }  // namespace reshardfs

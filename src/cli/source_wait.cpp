@@ -136,7 +136,7 @@ class Wait {
       tell(obstacle->message);
       const BoundedTask::Clock::time_point now = BoundedTask::Clock::now();
       if (limit_ && now >= end_) give_up(obstacle->message);
-      // What takes long to find out is not asked for all the time, but once more at the end.
+      // Slow checks do not run each time, but again at the end.
       auto pause = std::clamp<BoundedTask::Clock::duration>(2 * (now - begin), kShortestPause,
                                                             kLongestPause);
       if (limit_) pause = std::min(pause, end_ - now);
@@ -176,7 +176,7 @@ class Wait {
     notify_service_manager("STATUS=waiting: " + message);
   }
 
-  /// Whoever chose a time knows better than the manager's limit for a start.
+  /// A time that the user chose outranks the manager's limit for a start.
   void extend(seconds time) const {
     if (!limit_) return;
     notify_service_manager(

@@ -84,7 +84,7 @@ int warm_paths(const std::vector<std::filesystem::path>& paths, std::size_t thre
 WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool quiet) {
   Pipe pipe;
   start_ = std::move(pipe.writer);
-  std::cout << std::flush;  // or the child would write the same output once more
+  std::cout << std::flush;  // or the child would write the same output again
   const pid_t child = ::fork();
   if (child < 0) {
     throw io_error("start a process that reads files", "", errno)

@@ -399,7 +399,7 @@ class Opening {
     }
     completeness_ = state_model(question);
     const bool is_whole = completeness_.missing.empty();
-    // Of what is open for single tensors, there is a warning.
+    // Tensors whose layout is open get a warning.
     if (opened_.table->strategy() == nullptr && completeness_.open_extents.empty()) {
       tables_.unstated = completeness_.unstated;
     }

@@ -46,7 +46,7 @@ class CompleteSteps {
   /// @throws Error as find_steps().
   StepTree::Listing list(const std::set<std::string>& open);
 
-  /// A step could not be opened: it is looked at once more. By any thread.
+  /// A step could not be opened: look at it again. Any thread may call it.
   void doubt(const std::string& step);
 
   /// Why the newest step of the last list() that is not shown is not; empty: all are shown.

@@ -81,7 +81,7 @@ HandoverOptions MountRole::options() const {
   options.takeover = takeover_.get();
   options.keeper = keeper_.get();
   if (!by_manager_) {
-    // Whoever has started the program in the foreground waits for its end.
+    // The program's parent waits for its end if it runs in the foreground.
     if (choices_.foreground && !choices_.supervise && !takeover_) {
       options.after_hand_over = [](const WakePipe& events) {
         std::_Exit(wait_for_successors(events));

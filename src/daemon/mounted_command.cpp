@@ -122,7 +122,7 @@ class Job {
     // The output is the command's alone.
     const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
-    // Whoever waits for this process has not started that one.
+    // The service manager waits for this process, and does not know that one.
     ::unsetenv("NOTIFY_SOCKET");
     ::setenv(kBesideCommand, beside.c_str(), 1);
     end_with(self_);
@@ -214,7 +214,7 @@ class Job {
     stop_mount(SIGTERM);
     while (mount_ > 0) {
       wait();
-      // Whoever waits for it may end it at once.
+      // A signal during the wait ends it at once.
       while (const auto signal = signals_.next()) stop_mount(signal->number);
       take_ended();
     }

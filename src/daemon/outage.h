@@ -15,7 +15,7 @@ bool is_of_source(const Error& error, const std::filesystem::path& source);
 
 /// For a mount that goes on: calls `attempt` until it succeeds, or fails of something else than its
 /// source: one that does not answer (EIO, ESTALE, a timeout), or one that is not whole for 20
-/// seconds, as while it is copied or renamed. Whatever else fails is tried once more, since an
+/// seconds, as while it is copied or renamed. Any other failure is tried once again, since an
 /// error of the source may have hidden what is there. Says on the log, and to a service manager,
 /// what it waits for.
 /// @param may_go_on is asked before each new attempt.

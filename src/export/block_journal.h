@@ -39,7 +39,7 @@ class BlockJournal {
   BlockJournal& operator=(const BlockJournal&) = delete;
 
   /// Goes on with the one of a process before this one.
-  /// @return nullptr if there is none of the subject, with blocks of at most `most_block_bytes`.
+  /// @return nullptr if the subject has none with blocks of at most `most_block_bytes`.
   static std::unique_ptr<BlockJournal> resume(const Folder& folder, const std::string& name,
                                               const Subject& subject, std::size_t most_block_bytes);
 

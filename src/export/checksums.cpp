@@ -99,7 +99,7 @@ std::optional<Share> write_shared_sums(const Target& target, const std::string& 
     });
     if (!is_complete) return share;
   }
-  // Whoever has seen the sums finds them as they were.
+  // A reader that has seen the sums finds them unchanged.
   target.put(kChecksumFile, text_of(there, all));
   return std::nullopt;
 }

@@ -72,7 +72,7 @@ ExportResult export_conversion(const Conversion& conversion,
 
 /// Does all jobs. After a failure, what has been written of unfinished files stays only where the
 /// same command can go on with it, and where what was lacking is not the space that it takes.
-/// @param writes the jobs once more.
+/// @param writes the same jobs.
 /// @param stays what to say where something stays.
 /// @param at_failure called at the end of a failure; what it throws is dropped.
 /// @throws Error of a job; Interrupted.

@@ -28,7 +28,7 @@ class Folder {
   /// @throws Error kUsage if it is no directory, kMissing if there is none, kIo.
   static Folder open(const std::filesystem::path& path);
 
-  /// A directory below this one; nothing if there is none. An empty path: this one once more.
+  /// A directory below this one; nothing if there is none. An empty path: this directory.
   /// @param below plain, or empty.
   /// @throws Error kUsage if one of its names is a link or a file, kIo.
   std::optional<Folder> find(const std::filesystem::path& below) const;

@@ -76,7 +76,7 @@ fuse_entry_param entry_of(const Node& node, const struct stat& stat) noexcept {
 Reply child(ServedTree& all, InodeNumber parent, const std::string& name) {
   const TreePtr tree = all.source.current();
   const Node* directory = tree->find(parent);
-  // It may have been given up again: then the kernel walks the path once more.
+  // If the kernel forgot it meanwhile, it walks the path again.
   if (directory == nullptr || directory->pending) return Reply::error(ESTALE);
   const Node* node = tree->lookup(parent, name);
   if (node != nullptr) return Reply::entry(entry_of(*node, attributes(*node, all.options)));

@@ -89,7 +89,7 @@ class KnownParameters {
   std::vector<std::size_t> names_of_family_{};    ///< in the set
   std::vector<modelmap::Variables> variables_{};  ///< of each map
   std::map<std::pair<const modelmap::WholeShape*, std::size_t>, std::optional<Shape>> shapes_{};
-  /// By what is said of a parameter.
+  /// By the facts that are known of a parameter.
   std::map<std::string, KnownParameter> known_{};
   std::optional<std::int64_t> fewest_layers_{};
   std::optional<std::int64_t> most_layers_{};

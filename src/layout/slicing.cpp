@@ -69,7 +69,7 @@ std::int64_t sum(const std::vector<std::int64_t>& lengths) {
   return total;
 }
 
-/// Every part cut once more in `pieces` equal pieces.
+/// Every part, cut again into `pieces` equal pieces.
 std::vector<std::int64_t> cut_again(const std::vector<std::int64_t>& lengths, std::int64_t pieces,
                                     std::size_t dimension) {
   std::vector<std::int64_t> out;

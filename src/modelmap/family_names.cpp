@@ -8,7 +8,7 @@
 namespace reshardfs {
 namespace {
 
-/// What is said of the words that the captures took, or of all words.
+/// The shape that is stated for a word that the captures took, or else for all words.
 const modelmap::WholeShape* whole_of(const modelmap::WholeShapes& wholes,
                                      const std::vector<modelmap::CaptureValue>& values) {
   for (const modelmap::CaptureValue& value : values) {

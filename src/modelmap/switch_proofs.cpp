@@ -179,7 +179,7 @@ std::vector<std::int64_t> SwitchProofs::values_of(const std::string& name) const
 
 /// A reading that leaves out a tensor which another one uses is none. Of those that are left, one
 /// that reads what others take for a copy gives the same bytes if it is a copy, and the right
-/// ones if it is none.
+/// ones if it is not.
 void SwitchProofs::prove_switch(const std::string& name, Claims& claims) const {
   std::vector<Reading> readings;
   for (const std::int64_t value : values_of(name)) readings.push_back(read(name, value));

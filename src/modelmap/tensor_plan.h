@@ -24,10 +24,10 @@ class TensorPlan {
  public:
   struct Cut {
     std::optional<std::size_t> dimension{};  ///< nothing: it is whole
-    bool is_known = false;                   ///< models have the name; else nothing is said of it
-    bool is_named = false;                   ///< by the plan, and not only left out
-    bool is_packed = false;                  ///< several matrices, each cut by itself
-    bool is_by_heads = false;                ///< ranks share heads(), and no parts of them
+    bool is_known = false;     ///< models have the name; else nothing is known about it
+    bool is_named = false;     ///< by the plan, and not only left out
+    bool is_packed = false;    ///< several matrices, each cut by itself
+    bool is_by_heads = false;  ///< ranks share heads(), and no parts of them
   };
   struct Place {
     bool first = false;  ///< an embedding

@@ -60,7 +60,7 @@ std::string_view box_attributes(std::string_view style) {
   return found == kParts.end() ? std::string_view() : found->attributes;
 }
 
-/// With a blank before each. Of what the root has nothing is repeated.
+/// With a blank before each. Attributes of the root are not repeated.
 std::string text_attributes(std::string_view style) {
   std::string size = R"( font-size="13")";
   std::string weight;

@@ -194,7 +194,7 @@ AwsConfiguration aws_configuration(const S3Settings& settings, const Environment
   return out;
 }
 
-// Without stamps: what the files have is read once more, in case they have changed meanwhile.
+// Without stamps: the files are read again, in case they have changed meanwhile.
 AwsCredentials::AwsCredentials(AwsConfiguration configuration)
     : configuration_(std::move(configuration)), keys_(configuration_.keys), stamps_{} {}
 

@@ -30,7 +30,7 @@ class RetrySchedule {
 };
 
 /// Retry-After (RFC 9110, 10.2.3): seconds, or a date.
-/// @param date_seconds what the date is, seconds since the epoch; -1 if it is none.
+/// @param date_seconds what the date is, seconds since the epoch; -1 if it cannot be read.
 /// @param now seconds since the epoch.
 /// @return nothing if it is neither; at most an hour.
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,

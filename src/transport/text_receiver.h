@@ -34,7 +34,7 @@ class TextReceiver final : public HttpReceiver {
   std::string text_;
 };
 
-/// The error for a status that is none of those with a meaning of their own.
+/// The error for a status without a special meaning.
 [[noreturn]] void throw_status(const HttpHead& head, const std::string& body,
                                const std::string& name);
 

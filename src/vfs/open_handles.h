@@ -47,14 +47,14 @@ class OpenHandles {
     by_number_.insert_or_assign(number, Entry{std::move(held), true});
   }
 
-  /// nullptr if there is none of that number.
+  /// nullptr if no handle has that number.
   std::shared_ptr<const Held> find(std::uint64_t number) const noexcept {
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
     return it == by_number_.end() ? nullptr : it->second.held;
   }
 
-  /// Does nothing if there is none of that number.
+  /// Does nothing if no handle has that number.
   void replace(std::uint64_t number, std::shared_ptr<const Held> held) noexcept {
     // What was held is freed without the lock: by `held`.
     const std::lock_guard lock(mutex_);

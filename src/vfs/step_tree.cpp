@@ -126,7 +126,7 @@ void StepTree::look_into_known() {
     try {
       open_directory(inode);
     } catch (const Error&) {
-      // Whoever looks into it is told.
+      // A look into it reports the error.
     }
   }
 }

@@ -21,7 +21,7 @@ namespace reshardfs {
 /// steps/<step>/... for each step of a source, `latest`, a link to the newest one, and files that
 /// are common to all. Steps come and go; each is opened when something first looks into its
 /// directory. One that nothing uses any more is folded again, so that a week's steps do not hold
-/// the memory, descriptors and watches of their sources: when something looks into it once more, it
+/// the memory, descriptors and watches of their sources: when something looks into it again, it
 /// has the same numbers.
 ///
 /// A generation is a small trunk (the root, steps, latest) with a branch for each step; branches

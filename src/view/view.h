@@ -138,7 +138,7 @@ struct ConversionAccess {
 /// The common parts of a table's safetensors files, made from the options. Unless these state an
 /// alignment, tensors begin where MindSpore's own begin if the files equal them, and else at a
 /// multiple of 4096: loaders that read with O_DIRECT, or into the memory of accelerators, move all
-/// bytes once more otherwise.
+/// bytes again otherwise.
 /// @param format "ms" or "pt".
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
                                                                   const TargetTable& table,

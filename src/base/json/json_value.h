@@ -45,11 +45,11 @@ class JsonValue {
   bool is_null() const { return kind() == JsonKind::kNull; }
   bool is_list() const { return kind() == JsonKind::kList; }
   bool is_object() const { return kind() == JsonKind::kObject; }
-  /// Nothing: it is none, or exceeds 64 bits with a sign.
+  /// Nothing: it is no integer, or exceeds 64 bits with a sign.
   std::optional<std::int64_t> integer() const {
     return kind() == JsonKind::kInteger ? std::optional(node().integer) : std::nullopt;
   }
-  /// Nothing: it is none, or is negative, or exceeds 64 bits.
+  /// Nothing: it is no integer, is negative, or exceeds 64 bits.
   std::optional<std::uint64_t> unsigned_integer() const;
   /// 0: it is none.
   std::uint64_t count() const;

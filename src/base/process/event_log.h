@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The only way to the log: each line says what kind of event it tells of.
+/// The only way to the log: each line names its kind of event.
 #pragma once
 
 #include <utility>

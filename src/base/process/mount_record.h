@@ -45,7 +45,7 @@ struct ReloadRequests {
     if (replace) replaced = attempted;
   }
   /// After a crash: what is not answered is not taken. An attempt that made the process crash must
-  /// not be made by each one that goes on; whoever waits for it asks again.
+  /// not be made by each one that goes on; the caller that waits for it asks again.
   void forget_unanswered() noexcept {
     taken = attempted = answered;
     to_replace = std::min(to_replace, answered);

@@ -31,7 +31,7 @@ std::optional<T> take_number(std::string_view& text, int base = 10) noexcept {
   return number;
 }
 
-/// The number that the whole text is; nothing if it is none.
+/// The whole text as a number; nothing if it is not one.
 template <std::integral T = std::int64_t>
 std::optional<T> parse_number(std::string_view text, int base = 10) noexcept {
   const std::optional<T> number = take_number<T>(text, base);

@@ -67,7 +67,7 @@ std::optional<std::int64_t> rank_of_table(std::string_view name) {
   return number_between(".rank", name, "_metadata");
 }
 
-/// What Megatron-Core tells of a checkpoint. @return empty: it is none of its.
+/// What Megatron-Core states about a checkpoint. @return empty: another program saved it.
 std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tree) {
   const fs::path path = directory / kMegatronConfig;
   if (path_kind(path, tree) != PathKind::kOther) return {};

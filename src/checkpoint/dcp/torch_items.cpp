@@ -226,7 +226,7 @@ void ItemSource::foresee(std::span<const ByteRange> ranges, Foresight when) cons
     }
     file_->foresee(there, when);
   } catch (const std::exception&) {
-    // Whoever reads it finds out.
+    // A read of it reports the error.
   }
 }
 

@@ -66,7 +66,7 @@ void JoinedSource::foresee(std::span<const ByteRange> ranges, Foresight when) co
     }
     for (const auto& [file, there] : by_file) files_[file]->foresee(there, when);
   } catch (const std::exception&) {
-    // Whoever reads it finds out.
+    // A read of it reports the error.
   }
 }
 

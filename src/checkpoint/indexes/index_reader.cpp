@@ -42,7 +42,7 @@ class AssumedSource final : public ByteSource {
     return file_->gather(ranges, out);
   }
   void check_unchanged() const override { file_->check_unchanged(); }
-  /// Whoever reads it does so without read_at().
+  /// It is read without read_at().
   std::shared_ptr<const Descriptor> descriptor() const override {
     examine_once();
     return file_->descriptor();

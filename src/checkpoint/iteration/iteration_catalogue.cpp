@@ -259,7 +259,7 @@ Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) con
 }
 
 /// Where the replicas of an optimizer cut are the leading axes that the parameter does not use, the
-/// writer loses the cut: the files have dimension 0 divided once more.
+/// writer loses the cut: the files have dimension 0 divided again.
 const Layout& IterationCatalogue::layout_for(const RecordedParameter& parameter, Kind& kind,
                                              const Holding& first) const {
   const Slicing slicing(kind.layout, parameter.global_shape);

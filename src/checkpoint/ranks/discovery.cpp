@@ -328,7 +328,7 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
     note_neighbours(source, listed, source_tree(source, listed), {}, *described);
     return std::move(*described);
   }
-  // Whoever gives a pattern has chosen among the files.
+  // With a pattern, the user has chosen among the files.
   if (listed.pattern.empty()) {
     refuse_item_part(source);
     if (path_kind(source, listed.listed) == PathKind::kDirectory) refuse_one_rank(source);

@@ -38,7 +38,7 @@ struct MetaPart {
 
 /// The number of files that params.json and a tensor's part prove: of a projection of the queries.
 /// @return nullopt for other tensors.
-/// @throws Error kBadInput with the parameter, if the part is none of a model with these sizes.
+/// @throws Error kBadInput with the parameter, if a model with these sizes has no such part.
 std::optional<std::int64_t> proven_files(std::string_view name, const Shape& part,
                                          const MetaSizes& sizes);
 

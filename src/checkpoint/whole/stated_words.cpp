@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 /// As of an index with a hundred bytes for each of a million parameters.
 constexpr std::uint64_t kMaxIndexBytes = 100'000'000;
 
-/// What is said of a file or of a save, and not of the model.
+/// Keys about a file or a save, and not about the model.
 bool is_of_file(std::string_view key) {
   constexpr std::array<std::string_view, 5> kKeys{"format", "crc_num", "remove_redundancy",
                                                   "DCP_SHARDING_INFO", "DCP_VERSION"};
@@ -176,7 +176,7 @@ void read_index_words(const CheckpointSet& set, const SourceTreePtr& tree, State
     try {
       out.index = words_of_index(index, names, tree);
     } catch (const Error& error) {
-      // Whoever needs it says what is wrong with it.
+      // The reader that needs it reports what is wrong with it.
       if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kChanged) throw;
     }
     if (!out.index.empty()) return;

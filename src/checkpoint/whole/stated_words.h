@@ -41,7 +41,7 @@ StatedWords read_stated_words(const CheckpointSet& set, const SourceTreePtr& tre
 /// In the metadata of an index: of how many elements the model has.
 inline constexpr std::string_view kParameterCount = "total_parameters";
 
-/// torchao's list of the tensors that a header describes; nothing: it is none.
+/// torchao's list of the tensors that a header describes; nothing if it is not such a list.
 inline constexpr const char* kDescribedTensors = "tensor_names";
 std::optional<std::vector<std::string>> described_tensors(const std::string& key,
                                                           const std::string& value);

@@ -190,8 +190,8 @@ std::vector<NearStrategy> fit_near_strategies(
   return strategies;
 }
 
-// A strategy of another model says nothing of this one. Of what has one dimension, nothing need
-// be stated.
+// A strategy of another model says nothing about this one. Of tensors with one dimension, nothing
+// need be stated.
 void require_cover(const DiffSide& side) {
   bool lays_out = false;
   for (const SourceParameter& parameter : side.table().parameters()) {

@@ -35,7 +35,7 @@ std::optional<std::string> text_of(const JsonValue& object, std::string_view key
   return std::string(*text);
 }
 
-/// Of a file of this machine; nothing if it is none, or no JSON object.
+/// The JSON object in a local file; nothing if the file is remote or has something else.
 std::optional<JsonDocument> read_json(const fs::path& path) {
   if (path.empty() || is_url(path)) return std::nullopt;
   try {

@@ -47,7 +47,7 @@ Names names_in_strategy(const std::filesystem::path& path) {
   return names;
 }
 
-/// Whoever presses the tab key wants names or nothing: what is wrong with a file, the command says
+/// The tab key shows names or nothing: what is wrong with a file, the command says
 /// when it is run.
 template <typename Read>
 Names names_or_none(const Read& read) {

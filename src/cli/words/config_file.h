@@ -43,7 +43,7 @@ class ConfigFile {
   /// "did you mean 'tp4'?" where a name is like that of a mount; else empty.
   std::string near_mount(const std::string& name) const;
   /// All that holds for a mount: its own keys, and of those for all the ones it has not. Without a
-  /// name, or if there is none of that name, those for all.
+  /// name, or those for all if no mount has that name.
   ConfigKeys keys(const std::optional<std::string>& mount) const;
 
  private:

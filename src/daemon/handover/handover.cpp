@@ -47,7 +47,7 @@ bool is_true(const JsonValue& json, std::string_view key) {
   return found && found->boolean() == true;
 }
 
-/// Without descriptors. @return nothing: it is none.
+/// Without descriptors. @return nothing if it is not such a message.
 std::optional<HandoverMessage> message_in(const std::string& text) {
   const auto document = JsonDocument::parse(text);
   if (!document || !document->value().find("step")) return std::nullopt;

@@ -69,7 +69,7 @@ class HandoverSocket {
   /// @return whether the other side was there to get it.
   bool send(const HandoverMessage& message, std::span<const int> descriptors = {}) const noexcept;
   /// The next message; nothing if the other side has gone, or nothing has come after `limit`
-  /// (negative: no limit). @throws Error kIo if it is none of these messages.
+  /// (negative: no limit). @throws Error kIo for any other message.
   std::optional<HandoverMessage> receive(std::chrono::milliseconds limit) const;
 
  private:

@@ -97,7 +97,7 @@ void Takeover::show(std::vector<MountedTree> trees, bool is_new, bool replaced) 
 MountDescriptors Takeover::take() {
   is_taken_ = true;
   if (!socket_) return std::move(*kept_);
-  // From here on the socket tells of the other process's end.
+  // From here on, the socket shows when the other process ends.
   outlive_parent();
   socket_->send({.step = HandoverStep::kReady});
   HandoverMessage mount = next(*socket_, HandoverStep::kMount, 2);

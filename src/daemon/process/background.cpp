@@ -109,7 +109,7 @@ int exit_code_of(pid_t child) {
 int run_in_background(const std::function<int(const std::function<void()>& ready)>& work,
                       int listener) {
   auto [own, its] = message_sockets();
-  static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
+  static_cast<void>(std::fflush(nullptr));  // or the child would write the same output again
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {

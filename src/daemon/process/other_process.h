@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What /proc tells of another process. Where it does not tell, the answer is the careful one.
+/// What /proc says about another process; where it says nothing, the answer is the careful one.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a mount tells of itself, and whether it answers.
+/// The status that a mount reports, and whether it answers.
 #pragma once
 
 #include <cerrno>

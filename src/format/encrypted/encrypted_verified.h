@@ -20,7 +20,7 @@ class VerifiedBlocks {
 
   /// Returns when the block has been verified: at once if it was before; otherwise `verify` is
   /// called, without a lock, or another thread's call of it is waited for.
-  /// What `verify` throws goes to all that wait for it; whoever asks later tries again.
+  /// What `verify` throws goes to all that wait for it; a later call tries again.
   void require(std::uint64_t block, const std::function<void()>& verify);
 
  private:

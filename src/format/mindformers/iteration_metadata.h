@@ -73,7 +73,7 @@ struct MetadataLimits {
 /// Reads it as a stream: memory grows with what is returned, not with the file. Keys may stand in
 /// any order; what no reader needs (chunk, replica_id, rank_group ...) is passed over.
 /// @throws Error kBadInput with the parameter: no JSON, a key that is missing or stands twice, a
-///         layout that is none, a shard id that Python does not write, a file that is not in the
+///         malformed layout, a shard id that Python does not write, a file that is not in the
 ///         directory, a parameter without global_shape, a rank from kMaxRanks on, more than one of
 ///         the limits; what `source` throws.
 IterationMetadata read_iteration_metadata(const ByteSource& source,

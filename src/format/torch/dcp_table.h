@@ -62,7 +62,7 @@ struct DcpTensor {
 /// An object that is not a tensor: a number, a text, anything else. Never opened.
 struct DcpByteItem {
   std::string name;
-  DcpPlace place;  ///< its file is none of DcpTable::files if it is not told
+  DcpPlace place;  ///< its file is not in DcpTable::files if it is unknown
 };
 
 struct DcpTable {

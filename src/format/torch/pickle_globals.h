@@ -16,7 +16,7 @@ namespace reshardfs::pickle {
 extern const PickleRules kTableRules;
 /// Of the data.pkl in an archive of torch.save. Only what makes plain tensors.
 extern const PickleRules kArchiveRules;
-/// Of what users save with torch.save: anything.
+/// What users save with torch.save: anything.
 extern const PickleRules kSavedRules;
 
 /// Whether it is the type of an element, as torch.float32; of this or a later release.

@@ -50,7 +50,7 @@ struct TorchSaveRules {
   DTensors dtensors = DTensors::kRefused;
   bool may_lack_tensors = false;
   /// Throws for a part that is not what others state; the reason is then that of a tensor that
-  /// cannot be shown. Empty: nobody states anything.
+  /// cannot be shown. Empty: unknown.
   std::function<void(const std::string& name, const DTensorPart& part)> check_part{};
 };
 

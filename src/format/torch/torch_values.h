@@ -17,7 +17,7 @@ namespace reshardfs {
 
 class TorchValues {
  public:
-  /// @return where a storage is in the source. @throws Error if there is none of that key.
+  /// @return where a storage is in the source. @throws Error if no storage has the key.
   using Storages = std::function<ByteRange(std::string_view key)>;
 
   enum class Views : std::uint8_t {

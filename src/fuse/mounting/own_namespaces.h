@@ -28,7 +28,7 @@ MountRights mount_rights();
 
 /// @param path directories, as $PATH has them. @return empty if there is none.
 std::filesystem::path find_program(const std::string& name, const std::string& path);
-/// Whether it runs as root, whoever starts it.
+/// Whether the program always runs as root (set-user-ID).
 bool is_set_user_id_root(const std::filesystem::path& program);
 
 /// Whether this process may mount where others see it: by itself, or through the set-user-ID

@@ -43,7 +43,7 @@ bool ForeseenFile::foresee(std::uint64_t size, const ByteRange& range,
     readers().set_cost(this, bytes / advice.ahead.length());
     return advice.ahead.end() == size;
   } catch (const std::exception&) {
-    // The read itself gets the error, and tells of it.
+    // The read itself gets the error, and reports it.
     return false;
   }
 }

@@ -32,7 +32,7 @@ class SourceSink {
 class RESHARDFS_ENGINE RangesAhead final : public SourceSink {
  public:
   enum class Of : std::uint8_t {
-    kFar,  ///< sources of which it is worthwhile whoever reads them
+    kFar,  ///< sources that always gain from it, whichever program reads
     kAll,  ///< the kernel is told of those of local files, too
   };
   explicit RangesAhead(Of of = Of::kFar) : of_(of) {}

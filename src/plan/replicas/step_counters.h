@@ -23,7 +23,7 @@ bool is_step_counter(std::string_view name) noexcept;
 /// @throws errors of the sources.
 std::optional<std::pair<Holding, Holding>> differing_counters(std::span<const Holding> holdings);
 
-/// What is said of such a pair: kBadInput, with both files.
+/// The error for such a pair: kBadInput, with both files.
 Error of_two_saves(const std::string& name, const std::pair<Holding, Holding>& differing);
 
 /// @param takes selects parameters; empty: all.

@@ -29,7 +29,7 @@ struct ModelFacts {
   std::vector<std::string> architectures{};
   /// Nothing: names do not count them.
   std::optional<std::uint64_t> layers{};
-  /// Of a HybridModel of Megatron-Core, a symbol for each layer; empty: it is none.
+  /// Of a HybridModel of Megatron-Core, a symbol for each layer; empty for other models.
   std::string layer_pattern{};
   std::uint64_t weights = 0;  ///< names
   std::uint64_t states = 0;   ///< number of names that only training needs

@@ -16,7 +16,7 @@ constexpr std::size_t kAnyHeight = kAnyWidth;
 bool output_is_terminal();
 
 /// The columns to stay in: of the terminal that standard output is ($COLUMNS wins, 80 if neither
-/// says; at least 40), or kAnyWidth if it is none.
+/// says; at least 40), or kAnyWidth if it is no terminal.
 std::size_t output_columns();
 
 /// The lines that the terminal shows at once ($LINES wins, 24 if neither says; at least 10), or

@@ -88,7 +88,7 @@ safetensors::Header SafetensorsFile::header() const {
 
 std::vector<PartedFile::Stretch> SafetensorsFile::stretches() const {
   const safetensors::Header head = header();
-  // Whoever reads data has read the header, or will.
+  // A program that reads data has read the header, or will.
   recent_texts().get(this, [&] { return head.bytes; });
   std::vector<Stretch> stretches;
   stretches.reserve(head.order.size() + 1);

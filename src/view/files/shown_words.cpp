@@ -111,7 +111,7 @@ class Judge {
     return keeps_name(&shown) && shown.dtype == shown.source->dtype && is_stored_whole(shown) &&
            !is_cut(shown);
   }
-  /// What is said of a slice is not said of the whole.
+  /// Remarks about a slice do not hold for the whole.
   static bool is_stored_whole(const TargetParameter& shown) {
     const Shape stored = shown.source->holders.front().entry->shape;
     return shown.grid != nullptr && stored == shown.grid->full_shape();
