@@ -114,42 +114,8 @@ void decode_row(const ScaledCodes& from, std::byte* out) noexcept {
   }
 }
 
-/// E2M1 with powers of two.
-/// @param count a number that compilers know
-[[gnu::always_inline]] inline void scale_by_powers(auto count,
-                                                   const std::uint16_t* __restrict codes,
-                                                   const std::uint16_t* __restrict powers,
-                                                   std::byte* __restrict out) noexcept {
-  constexpr unsigned kHalf = 126U << 7U;  // 0.5
-  // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
-  LooseShort* const made = reinterpret_cast<LooseShort*>(out);
-  for (std::size_t i = 0; i < count; ++i) {
-    // 1 has no fraction, and 0 is all zeros. In 16 bits, as vectors should be.
-    const auto size = static_cast<std::uint16_t>(codes[i] & E2M1::kSize);
-    const std::uint16_t of_one = size == 1 ? 1U << 6U : 0;
-    const std::uint16_t of_all = size == 0 ? 0 : 0xffff;
-    const auto value = static_cast<std::uint16_t>(kHalf + powers[i] + (size << 6U) - of_one);
-    made[i] = static_cast<std::uint16_t>((value & of_all) | (codes[i] & 8U) << 12U);
-  }
-}
-
-[[gnu::always_inline]] inline void decode_any_powers(const ScaledCodes& from,
-                                                     std::byte* out) noexcept {
-  const std::uint16_t* const codes = from.codes.data();
-  std::size_t at = 0;
-  for (; at + kLane <= from.codes.size(); at += kLane) {
-    scale_by_powers(std::integral_constant<std::size_t, kLane>(), codes + at, from.powers + at,
-                    out + 2 * at);
-  }
-  for (; at < from.codes.size(); ++at) {
-    scale_by_powers(std::integral_constant<std::size_t, 1>(), codes + at, from.powers + at,
-                    out + 2 * at);
-  }
-}
-
 template <typename Decoder>
 void decode_with(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept {
-  if (from.powers != nullptr) return Decoder::decode_powers(from, out);
   switch (kind) {
     case CodeKind::kE4M3:
       return decode_row<Decoder, E4M3>(from, out);
@@ -167,10 +133,6 @@ void decode_with(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcep
 
 /// With code for every processor, of which compilers make vectors.
 struct PlainDecoder {
-  static void decode_powers(const ScaledCodes& from, std::byte* out) noexcept {
-    decode_any_powers(from, out);
-  }
-
   template <typename Kind, bool kEach>
   static void decode(const CodeLanes& lanes, std::byte* out) noexcept {
     for (std::size_t lane = 0; lane < lanes.count; ++lane) {
@@ -238,6 +200,11 @@ struct PlainDecoder {
 #if defined(__x86_64__)
 /// With AVX2 and F16C. @pre the processor has both
 void decode_with_avx2(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept;
+
+void decode_powers_plain(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
+                         std::byte* out) noexcept;
+void decode_powers_with_avx2(std::span<const std::byte> bytes, bool upper,
+                             const std::uint16_t* powers, std::byte* out) noexcept;
 #endif
 
 }  // namespace reshardfs

@@ -168,9 +168,10 @@ void decode_plain(CodeKind kind, const ScaledCodes& from, std::byte* out) noexce
 
 // On aarch64, the plain code has the vectors of every such processor.
 constexpr std::array kDecoders {
-  Decoder{"plain", unpack_plain, unpack_halves_plain, decode_plain},
+  Decoder{"plain", unpack_plain, unpack_halves_plain, decode_powers_plain, decode_plain},
 #if defined(__x86_64__)
-      Decoder{"AVX2", unpack_with_avx2, unpack_halves_with_avx2, decode_with_avx2},
+      Decoder{"AVX2", unpack_with_avx2, unpack_halves_with_avx2, decode_powers_with_avx2,
+              decode_with_avx2},
 #endif
 };
 
@@ -197,7 +198,30 @@ void look_up(std::span<const std::byte> in, float* out) noexcept {
   for (const std::byte stored : in) *out++ = kValues[std::to_integer<std::size_t>(stored)];
 }
 
+/// @tparam kShift a number that compilers know, as above.
+template <unsigned kShift>
+void add_powers(std::span<const std::byte> bytes, const std::uint16_t* __restrict powers,
+                std::byte* __restrict out) noexcept {
+  constexpr unsigned kHalf = 126U << 7U;  // 0.5
+  // NOLINTNEXTLINE(modernize-use-auto): forgets the alignment
+  LooseShort* const made = reinterpret_cast<LooseShort*>(out);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    // 1 has no fraction, and 0 is all zeros. In 16 bits, as vectors should be.
+    const auto code = static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[i]) >> kShift);
+    const auto size = static_cast<std::uint16_t>(code & E2M1::kSize);
+    const std::uint16_t of_one = size == 1 ? 1U << 6U : 0;
+    const std::uint16_t of_all = size == 0 ? 0 : 0xffff;
+    const auto value = static_cast<std::uint16_t>(kHalf + powers[i] + (size << 6U) - of_one);
+    made[i] = static_cast<std::uint16_t>((value & of_all) | (code & 8U) << 12U);
+  }
+}
+
 }  // namespace
+
+void decode_powers_plain(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
+                         std::byte* out) noexcept {
+  return upper ? add_powers<4>(bytes, powers, out) : add_powers<0>(bytes, powers, out);
+}
 
 std::span<const Decoder> decoders() noexcept {
 #if defined(__x86_64__)

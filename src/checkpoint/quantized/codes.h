@@ -33,9 +33,6 @@ struct ScaledCodes {
   const float* scales = nullptr;  ///< of each run
   const int* offsets = nullptr;   ///< of each run: is taken from codes of integers
   unsigned bits = 8;              ///< of a code
-  /// Of E2M1, in the place of scales: what is added to the exponent of each code that is not 0, in
-  /// the bits of a BFloat16. Nothing: there are scales.
-  const std::uint16_t* powers = nullptr;
 };
 
 /// The same code, compiled for instructions that not every processor has.
@@ -44,6 +41,12 @@ struct Decoder {
   void (*unpack)(const PackedCodes& from, std::span<std::uint16_t> out) noexcept;
   /// The code of four bits in the lower or the upper half of each byte.
   void (*unpack_halves)(std::span<const std::byte> bytes, bool upper, std::uint16_t* out) noexcept;
+  /// The same codes, of E2M1, with a power of two for each. Codes that are not 0 get it added to
+  /// the exponent.
+  /// @param powers in the bits of a BFloat16, at most 2 to the 125th and its inverse.
+  /// @param out two bytes for each code.
+  void (*decode_powers)(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
+                        std::byte* out) noexcept;
   /// @param out two bytes for each code.
   void (*decode)(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept;
 };
@@ -51,9 +54,12 @@ struct Decoder {
 /// Those that this processor can run, the fastest one last.
 std::span<const Decoder> decoders() noexcept;
 
-/// Whether scales may have this type: 32- and 16-bit floats, Float8E4M3, Float8E8M0 and, as the
-/// same, UInt8.
+/// Whether scales may have this type: 32- and 16-bit floats, Float8E4M3, or exponents.
 bool is_scale_type(DType dtype) noexcept;
+/// Whether scales of this type are exponents alone: Float8E8M0 and, as the same, UInt8.
+constexpr bool is_exponent(DType dtype) noexcept {
+  return dtype == DType::kFloat8E8M0 || dtype == DType::kUInt8;
+}
 /// Scales as float32, all of them exact. E8M0 is a power of two; 255 is NaN.
 /// @pre is_scale_type(from)
 void scales_as_floats(DType from, std::span<const std::byte> in, float* out) noexcept;

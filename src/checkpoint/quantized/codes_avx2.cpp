@@ -134,11 +134,6 @@ RESHARDFS_AVX2 inline void store_two(const TwoLanes& lanes, std::byte* out) noex
 /// as it is: they are too small by a power of two, which goes to the scale. It must have room.
 /// Where many codes share a scale, tables have less work.
 struct Avx2Decoder {
-  [[gnu::target("avx2")]] static void decode_powers(const ScaledCodes& from,
-                                                    std::byte* out) noexcept {
-    decode_any_powers(from, out);
-  }
-
   template <typename Kind, bool kEach>
   [[gnu::target("avx2,f16c")]] static void decode(const CodeLanes& lanes, std::byte* out) noexcept {
     constexpr bool kHasTable =
@@ -259,7 +254,46 @@ struct Avx2Decoder {
   }
 };
 
+/// 32 codes at once.
+template <bool kUpper>
+RESHARDFS_AVX2 inline void add_powers_to_32(const Table& values_of, const std::byte* bytes,
+                                            const std::uint16_t* powers, std::byte* out) noexcept {
+  const __m256i read = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+  // The bytes of a vector's quarters 0 and 2 become words in one half, 1 and 3 in the other.
+  const __m256i apart = _mm256_permute4x64_epi64(read, 0b11011000);
+  const __m256i codes =
+      _mm256_and_si256(kUpper ? _mm256_srli_epi16(apart, 4) : apart, _mm256_set1_epi8(0xf));
+  const __m256i some =
+      _mm256_cmpgt_epi8(_mm256_and_si256(codes, _mm256_set1_epi8(7)), _mm256_setzero_si256());
+  const TwoLanes values = looked_up(values_of, codes);
+  const TwoLanes has_power = words_of(some, some);
+  const auto* const more = reinterpret_cast<const __m256i*>(powers);
+  store_two(
+      {_mm256_add_epi16(values.first, _mm256_and_si256(has_power.first, _mm256_loadu_si256(more))),
+       _mm256_add_epi16(values.second,
+                        _mm256_and_si256(has_power.second, _mm256_loadu_si256(more + 1)))},
+      out);
+}
+
+template <bool kUpper>
+RESHARDFS_AVX2 inline void decode_half(std::span<const std::byte> bytes,
+                                       const std::uint16_t* powers, std::byte* out) noexcept {
+  constexpr std::size_t kAtOnce = 2 * kLane;
+  const Table values_of = table_of_e2m1(1, 1);
+  std::size_t at = 0;
+  for (; at + kAtOnce <= bytes.size(); at += kAtOnce) {
+    add_powers_to_32<kUpper>(values_of, bytes.data() + at, powers + at, out + 2 * at);
+  }
+  decode_powers_plain(bytes.subspan(at), kUpper, powers + at, out + 2 * at);
+}
+
 }  // namespace
+
+[[gnu::target("avx2,f16c")]] void decode_powers_with_avx2(std::span<const std::byte> bytes,
+                                                          bool upper, const std::uint16_t* powers,
+                                                          std::byte* out) noexcept {
+  return upper ? decode_half<true>(bytes, powers, out) : decode_half<false>(bytes, powers, out);
+}
 
 void decode_with_avx2(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept {
   decode_with<Avx2Decoder>(kind, from, out);

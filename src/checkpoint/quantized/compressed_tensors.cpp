@@ -165,7 +165,7 @@ class CompressedTensors {
                          const WeightGroup& group, QuantizedWeight& weight) {
     const std::int64_t rows = weight.shape[weight.shape.size() - 2];
     const std::int64_t columns = weight.shape.back();
-    const bool is_power = scale.dtype == DType::kUInt8 || scale.dtype == DType::kFloat8E8M0;
+    const bool is_power = is_exponent(scale.dtype);
     const bool is_small = scale.dtype == DType::kFloat8E4M3;
     const bool may_be_power = group.is_float && group.strategy == Strategy::kGroup;
     const bool must_be_power = may_be_power && group.bits < kMostBits;

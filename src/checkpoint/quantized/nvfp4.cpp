@@ -29,9 +29,7 @@ constexpr std::byte kNanOfMx{0xff};
 constexpr std::byte kSizesOfPair{0x77};  ///< of two codes, without their signs
 
 bool is_mxfp4(const QuantizedWeight& weight) {
-  const bool is_power =
-      weight.scales.dtype == DType::kUInt8 || weight.scales.dtype == DType::kFloat8E8M0;
-  return weight.kind == CodeKind::kE2M1 && is_power && !weight.factor &&
+  return weight.kind == CodeKind::kE2M1 && is_exponent(weight.scales.dtype) && !weight.factor &&
          weight.block == BlockShape{1, kMxColumns} && !weight.has_one_scale();
 }
 

@@ -101,11 +101,17 @@ TurnedBand::TurnedBand(const QuantizedWeight& weight, const WeightRectangle& wan
       run_(weight.has_one_scale() ? wanted.row_end
                                   : static_cast<std::uint64_t>(weight.block.rows)) {
   turn_codes();
+  turn_scales();
+}
+
+void TurnedBand::turn_scales() {
+  const bool may_be_powers =
+      weight_.kind == CodeKind::kE2M1 && run_ == 1 && weight_.packing != CodePacking::kWordsOfRows;
+  if (may_be_powers && find_powers()) return;
   const WeightBand::Scales& scales = band_.scales();
-  scales_ = turned<float>(scales.factors, scales, memory.scales);
+  scales_ = turned<float>(band_.factors(), scales, memory_.scales);
   offsets_ = scales.offsets;
-  if (is_integer(weight.kind)) offsets_ = turned(offsets_, scales, memory.offsets);
-  if (weight.kind == CodeKind::kE2M1 && run_ == 1) find_powers();
+  if (is_integer(weight_.kind)) offsets_ = turned(offsets_, scales, memory_.offsets);
 }
 
 void TurnedBand::turn_codes() {
@@ -126,27 +132,46 @@ void TurnedBand::turn_codes() {
   }
 }
 
-/// Scales as what they add to the exponents of all codes but 0.
-void TurnedBand::find_powers() {
-  constexpr std::uint32_t kExponent = 0x7f800000;
-  constexpr std::uint32_t kOne = std::bit_cast<std::uint32_t>(1.0F);
-  // Codes have the exponents -1 to 2.
-  constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0x1p-125F);
-  constexpr std::uint32_t kMost = std::bit_cast<std::uint32_t>(0x1p125F);
-  const auto powers = room_in(memory_.powers, scales_.size());
-  std::uint32_t others = 0;
-  for (std::size_t i = 0; i < scales_.size(); ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(scales_[i]);
-    powers[i] = static_cast<std::uint16_t>((bits - kOne) >> 16U);
-    others |= (bits & ~kExponent) | static_cast<std::uint32_t>(bits - kLeast > kMost - kLeast);
+/// Scales as what they add to the exponents of all codes but 0, which are -1 to 2.
+bool TurnedBand::find_powers() {
+  constexpr unsigned kBias = 127;
+  constexpr unsigned kLeast = kBias - 125;
+  constexpr unsigned kMost = kBias + 125;
+  constexpr unsigned kFraction = 7;  // bits of a BFloat16's fraction
+  const WeightBand::Scales& scales = band_.scales();
+  if (scales.stored.bytes.empty()) return false;
+  const auto powers = room_in(memory_.powers, scales.rows * scales.columns);
+  unsigned others = 0;
+  for (std::uint64_t column = 0; column < scales.columns; ++column) {
+    const std::byte* const of_column = scales.stored.bytes.data() + column;
+    std::uint16_t* const out = powers.data() + column * scales.rows;
+    for (std::uint64_t row = 0; row < scales.rows; ++row) {
+      const auto exponent = std::to_integer<unsigned>(of_column[row * scales.stored.stride]);
+      others |= static_cast<unsigned>(exponent - kLeast > kMost - kLeast);
+      out[row] = static_cast<std::uint16_t>((exponent - kBias) << kFraction);
+    }
   }
-  if (others == 0) powers_ = powers;
+  if (others != 0) return false;
+  powers_ = powers;
+  return true;
+}
+
+/// The byte of a column's codes from a row on, and the half of it, where a byte has two codes of a
+/// row.
+TurnedBand::Halves TurnedBand::halves_of(std::uint64_t column, std::uint64_t row,
+                                         std::uint64_t count) const {
+  // In bytes, the fields of AWQ's words are the codes 0, 2, 4, 6, 1, 3, 5 and 7.
+  constexpr std::array<std::uint8_t, kCodesOfWord> kFields{0, 4, 1, 5, 2, 6, 3, 7};
+  std::uint64_t field = column - wanted_.column_begin / kCodesOfWord * kCodesOfWord;
+  if (weight_.packing == CodePacking::kInterleaved) {
+    field = field - field % kCodesOfWord + kFields[field % kCodesOfWord];
+  }
+  return {codes_.subspan(field / 2 * column_bytes_ + (row - wanted_.row_begin), count),
+          field % 2 == 1};
 }
 
 std::span<const std::uint16_t> TurnedBand::unpacked(std::uint64_t column, std::uint64_t row,
                                                     std::uint64_t count) {
-  // In bytes, the fields of AWQ's words are the codes 0, 2, 4, 6, 1, 3, 5 and 7.
-  constexpr std::array<std::uint8_t, kCodesOfWord> kFields{0, 4, 1, 5, 2, 6, 3, 7};
   const auto out = room_in(memory_.band.unpacked, count);
   if (weight_.packing == CodePacking::kWordsOfRows) {
     const std::uint64_t first_row = wanted_.row_begin - wanted_.row_begin % (32 / weight_.bits);
@@ -155,12 +180,8 @@ std::span<const std::uint16_t> TurnedBand::unpacked(std::uint64_t column, std::u
     decoder_.unpack({CodePacking::kStream, weight_.bits, words, row - first_row}, out);
     return out;
   }
-  std::uint64_t field = column - wanted_.column_begin / kCodesOfWord * kCodesOfWord;
-  if (weight_.packing == CodePacking::kInterleaved) {
-    field = field - field % kCodesOfWord + kFields[field % kCodesOfWord];
-  }
-  const auto pairs = codes_.subspan(field / 2 * column_bytes_ + (row - wanted_.row_begin), count);
-  decoder_.unpack_halves(pairs, field % 2 == 1, out.data());
+  const Halves halves = halves_of(column, row, count);
+  decoder_.unpack_halves(halves.bytes, halves.upper, out.data());
   return out;
 }
 
@@ -173,13 +194,16 @@ void TurnedBand::decode_column(std::uint64_t column, std::uint64_t row, std::uin
         column / static_cast<std::uint64_t>(weight_.block.columns) - scales.first_column;
     scale = of_columns * scales.rows + row / run_ - scales.first_row;
   }
+  if (!powers_.empty()) {
+    const Halves halves = halves_of(column, row, count);
+    return decoder_.decode_powers(halves.bytes, halves.upper, powers_.data() + scale, out);
+  }
   ScaledCodes codes{.codes = unpacked(column, row, count)};
   codes.first_run = static_cast<std::size_t>(run_ - row % run_);
   codes.run = static_cast<std::size_t>(run_);
   codes.scales = scales_.data() + scale;
   codes.offsets = offsets_.data() + scale;
   codes.bits = weight_.bits;
-  if (!powers_.empty()) codes.powers = powers_.data() + scale;
   decoder_.decode(weight_.kind, codes, out);
 }
 

@@ -34,7 +34,13 @@ class TurnedBand {
  private:
   void turn_codes();
   void turn_scales();
-  void find_powers();
+  /// @return false if not all scales can be such.
+  bool find_powers();
+  struct Halves {
+    std::span<const std::byte> bytes;
+    bool upper;
+  };
+  Halves halves_of(std::uint64_t column, std::uint64_t row, std::uint64_t count) const;
   std::span<const std::uint16_t> unpacked(std::uint64_t column, std::uint64_t row,
                                           std::uint64_t count);
 

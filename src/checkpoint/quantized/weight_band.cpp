@@ -147,30 +147,41 @@ void WeightBand::load_scales() {
     scales_.first_row = wanted_.row_begin / block.rows;
     scales_.first_column = wanted_.column_begin / block.columns;
   }
+  const Bytes stored = load(weight_.scales, rows, memory_.others);
+  if (is_exponent(dtype) && !weight_.factor && !is_integer(weight_.kind)) {
+    scales_.stored = stored;
+  } else {
+    find_factors(stored);
+  }
+}
+
+void WeightBand::find_factors(const Bytes& stored) {
+  const DType dtype = weight_.scales.dtype;
+  const auto stored_row = [&](std::uint64_t row) {
+    return stored.bytes.subspan(
+        static_cast<std::size_t>(row * stored.stride),
+        static_cast<std::size_t>(scales_.columns * width_of(weight_.scales)));
+  };
+  factors_ = room_in(memory_.scales, scales_.rows * scales_.columns);
   std::optional<float> factor;
   if (weight_.factor) {
     const std::uint64_t at = element_count(weight_.factor->shape) == 1 ? 0 : wanted_.matrix;
-    const Bytes read = load(*weight_.factor, {at * sizeof(float), 1, sizeof(float), sizeof(float)},
-                            memory_.others);
-    std::memcpy(&factor.emplace(), read.bytes.data(), sizeof(float));
+    std::array<std::byte, sizeof(float)> read;
+    read_part(*weight_.factor->source,
+              {weight_.factor->place.offset() + at * sizeof(float), read, foreseen_});
+    factor = std::bit_cast<float>(read);
   }
   const auto bring_together = [&](std::span<float> scales) {
     for (float& scale : scales) scale = weight_.divides ? scale / *factor : scale * *factor;
   };
-  const Bytes stored = load(weight_.scales, rows, memory_.others);
-  scales_.factors = room_in(memory_.scales, scales_.rows * scales_.columns);
-  const auto stored_row = [&](std::uint64_t row) {
-    return stored.bytes.subspan(static_cast<std::size_t>(row * stored.stride),
-                                static_cast<std::size_t>(rows.in_row));
-  };
-  if (factor && width == 1) {
+  if (factor && width_of(weight_.scales) == 1) {
     // There are fewer values than scales.
     std::array<std::byte, 256> all;
     std::array<float, all.size()> values;
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i);
     scales_as_floats(dtype, all, values.data());
     bring_together(values);
-    auto out = scales_.factors.begin();
+    auto out = factors_.begin();
     for (std::uint64_t row = 0; row < scales_.rows; ++row) {
       for (const std::byte scale : stored_row(row)) {
         *out++ = values[std::to_integer<std::size_t>(scale)];
@@ -179,18 +190,23 @@ void WeightBand::load_scales() {
     return;
   }
   for (std::uint64_t row = 0; row < scales_.rows; ++row) {
-    scales_as_floats(dtype, stored_row(row), scales_.factors.data() + row * scales_.columns);
+    scales_as_floats(dtype, stored_row(row), factors_.data() + row * scales_.columns);
   }
-  if (factor) bring_together(scales_.factors);
+  if (factor) bring_together(factors_);
+}
+
+std::span<const float> WeightBand::factors() {
+  if (factors_.empty()) find_factors(scales_.stored);
+  return factors_;
 }
 
 /// Zero points, and what all codes have in common.
 void WeightBand::load_offsets() {
   if (!is_integer(weight_.kind)) {
-    scales_.offsets = room_in(memory_.no_offsets, scales_.factors.size());
+    scales_.offsets = room_in(memory_.no_offsets, scales_.rows * scales_.columns);
     return;
   }
-  scales_.offsets = room_in(memory_.offsets, scales_.factors.size());
+  scales_.offsets = room_in(memory_.offsets, scales_.rows * scales_.columns);
   std::fill(scales_.offsets.begin(), scales_.offsets.end(), weight_.offset);
   const auto add = [&](std::size_t at, int stored) {
     const int zero = stored - weight_.zero_offset;
@@ -269,7 +285,7 @@ void WeightBand::decode_row(std::uint64_t row, std::byte* out) {
   decoder_.unpack({weight_.packing, weight_.bits, bytes, first_code_}, unpacked_);
   std::uint64_t scale_row = 0;
   if (scales_.rows > 1) scale_row = row / Block(weight_).rows - scales_.first_row;
-  row_.scales = scales_.factors.data() + scale_row * scales_.columns;
+  row_.scales = factors().data() + scale_row * scales_.columns;
   row_.offsets = scales_.offsets.data() + scale_row * scales_.columns;
   decoder_.decode(weight_.kind, row_, out);
 }

@@ -82,15 +82,18 @@ class WeightBand {
     std::uint64_t first_column = 0;
     std::uint64_t rows = 0;
     std::uint64_t columns = 0;
-    std::span<float> factors{};
+    Bytes stored{};  ///< if they are exponents, see is_exponent(); else empty
     std::span<int> offsets{};
   };
   const Scales& scales() const noexcept { return scales_; }
+  /// The same as numbers. Exponents become numbers in the first call.
+  std::span<const float> factors();
 
  private:
   Bytes load(const StoredTensor& tensor, const StoredRows& rows,
              std::vector<std::byte>& memory) const;
   void load_scales();
+  void find_factors(const Bytes& stored);
   void load_offsets();
 
   const QuantizedWeight& weight_;
@@ -102,6 +105,7 @@ class WeightBand {
   std::uint64_t first_code_;  ///< of a row, in the bytes that are loaded
   Bytes codes_;
   Scales scales_;
+  std::span<float> factors_;
   std::span<std::uint16_t> unpacked_;  ///< of a row
   ScaledCodes row_;                    ///< those, with the scales of the row
 };

@@ -126,9 +126,7 @@ class WeightCuts {
 }  // namespace
 
 std::string form_words(const QuantizedWeight& weight) {
-  const bool is_power =
-      weight.scales.dtype == DType::kUInt8 || weight.scales.dtype == DType::kFloat8E8M0;
-  const bool is_of_mx = is_power && weight.block == BlockShape{1, 32};
+  const bool is_of_mx = is_exponent(weight.scales.dtype) && weight.block == BlockShape{1, 32};
   std::string words = is_integer(weight.kind) ? "INT"
                       : is_of_mx              ? "MXFP"
                       : weight.factor         ? "NVFP"

@@ -246,21 +246,30 @@ TEST(Decoders, FindTheCodesInOneHalfOfEachByte) {
 }
 
 TEST(Decoders, AddPowersOfTwoToExponents) {
+  constexpr std::size_t kCodes = 37 + 64;
+  std::vector<std::byte> bytes(kCodes);
+  std::vector<std::uint16_t> powers(kCodes);
   for (const Decoder& decoder : decoders()) {
     for (int power = -125; power <= 125; ++power) {
-      std::vector<std::uint16_t> codes(37);
-      std::vector<std::uint16_t> powers(codes.size());
-      for (std::size_t i = 0; i < codes.size(); ++i) {
-        codes[i] = static_cast<std::uint16_t>(i % 16);
-        powers[i] = static_cast<std::uint16_t>((i < 16 ? power : -power) * (1 << 7));
+      const auto power_at = [&](std::size_t i) { return i / 16 % 2 == 0 ? power : -power; };
+      for (std::size_t i = 0; i < kCodes; ++i) {
+        // All pairs of codes, over the powers.
+        bytes[i] = static_cast<std::byte>(i % 16 +
+                                          16 * ((i + static_cast<std::size_t>(power + 125)) % 16));
+        powers[i] = static_cast<std::uint16_t>(power_at(i) * (1 << 7));
       }
-      ScaledCodes from{.codes = codes};
-      from.powers = powers.data();
-      const auto got = decoded(decoder, CodeKind::kE2M1, 16, from);
-      for (std::size_t i = 0; i < codes.size(); ++i) {
-        const float scale = std::ldexp(1.0F, i < 16 ? power : -power);
-        ASSERT_EQ(got[i], wanted(CodeKind::kE2M1, codes[i], 0, scale))
-            << decoder.name << ", code " << codes[i] << ", scale " << scale;
+      for (const bool upper : {false, true}) {
+        std::vector<std::byte> out(2 * kCodes);
+        decoder.decode_powers(bytes, upper, powers.data(), out.data());
+        for (std::size_t i = 0; i < kCodes; ++i) {
+          std::uint16_t got = 0;
+          std::memcpy(&got, out.data() + 2 * i, sizeof got);
+          const auto code = static_cast<std::uint16_t>(
+              std::to_integer<unsigned>(bytes[i]) >> (upper ? 4U : 0U) & 15U);
+          const float scale = std::ldexp(1.0F, power_at(i));
+          ASSERT_EQ(got, wanted(CodeKind::kE2M1, code, 0, scale))
+              << decoder.name << ", code " << code << ", scale " << scale;
+        }
       }
     }
   }
