@@ -177,6 +177,13 @@ class WhereItIs(HfTest):
         self.assertRegex(result.stderr, "warning: no hf/: .* not those of Hugging Face's models.*--map mindformers-qwen3")
         self.assertNotIn("hf", os.listdir(self.root / "mnt"))
 
+    def test_asked_for_with_names_of_others(self) -> None:
+        """Without a config.json, for which loaders ask: they are shown as they are, and the map is named."""
+        source, *words = self.mcore_ranks()
+        result = run("export", source, self.root / "out", *words, "--views", "hf")
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertRegex(result.stderr, "warning: .* not those of Hugging Face's models.*; give --map mindformers-qwen3")
+
     def test_without_a_map(self) -> None:
         file = self.root / "plain.safetensors"
         write_safetensors(file, with_states(self.hub))

@@ -344,7 +344,8 @@ class Describer {
   }
 
   bool has_config() const {
-    return !out_.model.model_type.empty() || !out_.model.architectures.empty();
+    return !out_.model.model_type.empty() || !out_.model.architectures.empty() ||
+           !known_.config.model_types().empty();
   }
 
   /// Whether a mount has hf/ without being asked for it, if the names are those of Hugging Face.

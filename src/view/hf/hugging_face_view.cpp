@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "reshardfs/error.h"
 
 #include "checkpoint/whole/lora_adapter.h"
@@ -40,10 +42,10 @@ bool may_be_known(const ViewContext& context) {
   return side == kHuggingFaceSide || (side.empty() && has_config(context));
 }
 
-/// @throws Error kUsage for names that the loaders of the model in config.json do not know: they
-///         would begin with random weights.
-void require_known_names(const ViewContext& context, const TakesParameter& is_weight) {
-  if (!context.model.side.empty() || !has_config(context)) return;
+/// Loaders of Hugging Face's models would begin with random weights.
+/// @throws Error kUsage for such names beside a config.json, which asks for these loaders.
+void note_unknown_names(const ViewContext& context, const TakesParameter& is_weight) {
+  if (!context.model.side.empty()) return;
   std::vector<std::string> names;
   for (const TargetParameter& parameter : context.whole->parameters()) {
     if (is_array(parameter.dtype) && is_weight(parameter)) names.push_back(parameter.name);
@@ -51,8 +53,13 @@ void require_known_names(const ViewContext& context, const TakesParameter& is_we
   const std::string maps = hugging_face_maps(
       names, {}, known_source(context.options.source, context.whole->source().checkpoint()));
   if (maps.empty()) return;
-  throw Error(ErrorKind::kUsage,
-              "the names of the tensors are not those of Hugging Face's models, which hf/ is for")
+  constexpr const char* kUnknown =
+      "the names of the tensors are not those of Hugging Face's models, which hf/ is for";
+  if (!has_config(context)) {
+    context.warnings.push_back(fmt::format("{}; give {}", kUnknown, maps));
+    return;
+  }
+  throw Error(ErrorKind::kUsage, kUnknown)
       .for_parameter(names.front())
       .hint("give " + maps + ", or take --views hub, which has them as they are");
 }
@@ -66,7 +73,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   try {
     require_model(*context.whole, std::string(kModelDirectory) + "/");
-    require_known_names(context, is_weight);
+    note_unknown_names(context, is_weight);
     files = hub_shards(context, kModelDirectory, is_weight);
     if (files.empty()) {
       throw Error(ErrorKind::kMissing,
