@@ -94,9 +94,20 @@ class Maker:
             "qzeros": self.some("I32", self.columns // 128, self.rows // 8),
             "scales": self.some("F16", self.columns // 128, self.rows)}))
 
+    def gptq(self) -> Model:
+        return ({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False, "desc_act": False}, self.each({
+            "qweight": self.some("I32", self.columns // 8, self.rows),
+            "qzeros": self.some("I32", self.columns // 128, self.rows // 8),
+            "scales": self.some("F16", self.columns // 128, self.rows)}))
+
+    def int8(self) -> Model:
+        return compressed({"type": "int", "num_bits": 8, "strategy": "channel"}, self.each({
+            "weight": ("I8", self.rng.integers(-128, 128, (self.rows, self.columns), np.int8)),
+            "weight_scale": self.some("BF16", self.rows, 1)}))
+
 
 LAYOUTS = {"NVFP4": Maker.nvfp4, "MXFP4": Maker.mxfp4, "MXFP4 of gpt-oss": Maker.gpt_oss, "INT4": Maker.int4,
-           "AWQ": Maker.awq, "FP8 in blocks": Maker.fp8}
+           "AWQ": Maker.awq, "GPTQ": Maker.gptq, "FP8 in blocks": Maker.fp8, "INT8": Maker.int8}
 
 
 class View:
