@@ -21,6 +21,11 @@ constexpr std::size_t kShown = 8;
 std::string near_glob_words(std::string_view option, const std::string& glob,
                             const std::vector<std::string>& names,
                             const std::function<std::string(const std::string& glob)>& text) {
+  // As shells have them, and as inspect shows numbers.
+  if (glob.find('{') != std::string::npos) {
+    return "; braces are no wildcards: repeat " + std::string(option) +
+           " for each alternative, or write [0-9] for a digit";
+  }
   const std::optional<NearGlob> near = near_glob(glob, names);
   if (!near) return {};
   const std::string name = "'" + printable(near->name) + "'";

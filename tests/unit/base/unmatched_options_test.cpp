@@ -29,6 +29,15 @@ TEST(UnmatchedOptions, AreThoseThatSelectNothing) {
                   "--state-prefix adam_m?"));
 }
 
+TEST(UnmatchedOptions, BracesAreNoWildcards) {
+  UnmatchedOptions unmatched;
+  unmatched.add_globs("--include", {"model.{embed,head}.*"}, kNames);
+  EXPECT_THAT(unmatched.lines(),
+              ElementsAre("--include 'model.{embed,head}.*' matches no parameter; braces are no "
+                          "wildcards: repeat --include for each alternative, or write [0-9] for a "
+                          "digit"));
+}
+
 TEST(UnmatchedOptions, AreAnErrorOrWarnings) {
   UnmatchedOptions unmatched;
   std::vector<std::string> warnings;
