@@ -24,6 +24,15 @@ std::string key_text(const toml::key& key) {
   fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
 }
 
+using Keys = std::vector<std::string_view>;
+
+const Keys kBlockKeys = {"name",  "from",  "to",       "stack", "when",
+                         "types", "range", "optional", "stage"};
+const Keys kRuleKeys = {"to",    "from",  "shape",    "each",    "ops",      "to_shape",
+                        "range", "when",  "types",    "require", "optional", "part",
+                        "rest",  "whole", "to_whole", "stage"};
+const Keys kAliasKeys = {"side", "name", "of", "when", "range", "emit", "stage"};
+
 class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
@@ -65,12 +74,12 @@ class MapReader {
     read_globs("identity", out_.identity);
     read_states();
     read_rest();
-    for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
+    for_each_row("block", kBlockKeys, [&](const TomlTable& table) { read_block(table); });
     for_each_table(file_, "rename", [&](const toml::table& table) { read_renames(table); });
-    for_each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
+    for_each_row("map", kRuleKeys, [&](const TomlTable& table) { read_rule(table); });
     std::stable_sort(out_.rules.begin(), out_.rules.end(),
                      [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
-    for_each_table(file_, "alias", [&](const toml::table& table) { read_alias(table); });
+    for_each_row("alias", kAliasKeys, [&](const TomlTable& table) { read_alias(table); });
     return std::move(out_);
   }
 
@@ -170,10 +179,37 @@ class MapReader {
     return node == nullptr ? std::vector<std::string>() : read_map_texts("types", *node);
   }
 
-  void read_block(const toml::table& source) {
-    const TomlTable table(
-        source, "[[block]]",
-        {"name", "from", "to", "stack", "when", "types", "range", "optional", "stage"});
+  /// Calls `read` with each table of [[key]], or with each of its rows, which share the other keys.
+  template <typename Read>
+  void for_each_row(const std::string& key, const Keys& keys, const Read& read) {
+    Keys all = keys;
+    all.insert(all.end(), {"columns", "rows"});
+    for_each_table(file_, key, [&](const toml::table& source) {
+      const TomlTable table(source, "[[" + key + "]]", all);
+      if (table.find("columns") == nullptr && table.find("rows") == nullptr) return read(table);
+      const std::vector<std::string> columns = columns_of(table, keys);
+      for (const toml::node& row : list_at("rows", table.at("rows"), "a list of rows")) {
+        read(TomlTable(table, columns, list_at("rows", row, "a list of lists")));
+      }
+    });
+  }
+
+  static std::vector<std::string> columns_of(const TomlTable& table, const Keys& keys) {
+    std::vector<std::string> columns = read_map_texts("columns", table.at("columns"));
+    const auto fail = [&](const std::string& column, const std::string& why) {
+      fail_at_line(table.line_of_key("columns"), in_quotes(column) + " of 'columns' is " + why);
+    };
+    for (const std::string& column : columns) {
+      if (std::find(keys.begin(), keys.end(), column) == keys.end()) {
+        fail(column, "not a key that " + table.header() + " can have");
+      }
+      if (table.find(column) != nullptr) fail(column, "a key of " + table.header() + ", too");
+      if (std::count(columns.begin(), columns.end(), column) > 1) fail(column, "there twice");
+    }
+    return columns;
+  }
+
+  void read_block(const TomlTable& table) {
     BlockText block;
     block.place = place_of(table);
     if (table.find("name") != nullptr) {
@@ -197,27 +233,19 @@ class MapReader {
   /// [[rename]]: rules that rename and that no tensor need have.
   void read_renames(const toml::table& source) {
     const TomlTable table(source, "[[rename]]", {"types", "pairs"});
-    const std::vector<std::string> types = read_types(table);
-    for (const toml::node& node : list_at("pairs", table.at("pairs"), "a list of [to, from]")) {
-      const std::vector<std::string> pair = read_map_texts("pairs", node);
-      if (pair.size() != 2)
-        fail_at_line(line_of(node), "'pairs' has a list that is not [to, from]");
-      RuleText rule;
-      rule.place = {out_.place.file, line_of(node)};
-      rule.to = pair[0];
-      rule.from = {pair[1]};
-      rule.body = plain_rule_body();
-      rule.types = types;
-      rule.optional = true;
-      out_.rules.push_back(std::move(rule));
+    const std::string form = "a list of [to, from] or [to, from, types]";
+    for (const toml::node& node : list_at("pairs", table.at("pairs"), form)) {
+      const toml::array& pair = list_at("pairs", node, form);
+      if (pair.size() != 2 && pair.size() != 3) {
+        fail_at_line(line_of(node),
+                     "'pairs' has a list that is not [to, from] or [to, from, types]");
+      }
+      read_rule(TomlTable(table, {"to", "from", "types"}, pair));
+      out_.rules.back().optional = true;
     }
   }
 
-  void read_rule(const toml::table& source) {
-    const TomlTable table(
-        source, "[[map]]",
-        {"to", "from", "shape", "each", "ops", "to_shape", "range", "when", "types", "require",
-         "optional", "part", "rest", "whole", "to_whole", "stage"});
+  void read_rule(const TomlTable& table) {
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -238,9 +266,7 @@ class MapReader {
     out_.rules.push_back(std::move(rule));
   }
 
-  void read_alias(const toml::table& source) {
-    const TomlTable table(source, "[[alias]]",
-                          {"side", "name", "of", "when", "range", "emit", "stage"});
+  void read_alias(const TomlTable& table) {
     AliasText alias;
     alias.place = place_of(table);
     alias.side = read_map_text_at(table, "side");

@@ -172,8 +172,8 @@ class TensorPlanReader {
     });
     if (found == types_.end()) return;
     Plan& plan = plans_[found - types_.begin()];
-    plan.origin =
-        std::filesystem::path(file_).filename().string() + ", line " + std::to_string(table.line());
+    plan.origin += (plan.origin.empty() ? std::filesystem::path(file_).filename().string() : "") +
+                   ", line " + std::to_string(table.line());
     if (const toml::node* node = table.find("source")) {
       plan.origin += ": " + text_at("source", *node, "a text");
     }

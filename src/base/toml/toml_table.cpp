@@ -66,6 +66,23 @@ TomlTable::TomlTable(const toml::table& table, std::string header,
   }
 }
 
+TomlTable::TomlTable(const TomlTable& shared, const std::vector<std::string>& columns,
+                     const toml::array& row)
+    : table_(shared.table_), header_(shared.header_), row_(&row), columns_(columns) {
+  if (row.size() > columns.size()) {
+    fail_at_line(line_of(row), "the row has " + std::to_string(row.size()) +
+                                   " values, but there are " + std::to_string(columns.size()) +
+                                   " columns");
+  }
+  columns_.resize(row.size());
+}
+
+const toml::node* TomlTable::find(std::string_view key) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), key);
+  if (found == columns_.end()) return table_.get(key);
+  return row_->get(static_cast<std::size_t>(found - columns_.begin()));
+}
+
 std::int64_t TomlTable::line_of_key(std::string_view key) const {
   const toml::node* node = find(key);
   return node == nullptr ? line() : line_of(*node);

@@ -29,19 +29,27 @@ class TomlTable {
   TomlTable(const toml::table& table, std::string header,
             const std::vector<std::string_view>& keys);
 
+  /// One row of a list in `shared`: its values, which `columns` name, and all other keys of
+  /// `shared`. A row can lack the last columns.
+  /// @throws Error kBadInput if the row has more values than there are columns.
+  TomlTable(const TomlTable& shared, const std::vector<std::string>& columns,
+            const toml::array& row);
+
   const std::string& header() const noexcept { return header_; }
-  /// Of the header.
-  std::int64_t line() const { return line_of(table_); }
+  /// Of the header, or of the row.
+  std::int64_t line() const { return row_ == nullptr ? line_of(table_) : line_of(*row_); }
   /// The line of a key's value; of the header if the table does not have it.
   std::int64_t line_of_key(std::string_view key) const;
 
-  const toml::node* find(std::string_view key) const { return table_.get(key); }
+  const toml::node* find(std::string_view key) const;
   /// @throws Error kBadInput if the key is missing.
   const toml::node& at(std::string_view key) const;
 
  private:
   const toml::table& table_;
   std::string header_;
+  const toml::array* row_ = nullptr;
+  std::vector<std::string> columns_{};  ///< those that the row has
 };
 
 // Each throws Error kBadInput if the value of `key` is of another kind or out of range.
