@@ -23,7 +23,7 @@ SPARSE = {"num_key_value_heads": 4, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_no
           "v_head_dim": 6, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
           "topk_group": 1, "moe_intermediate_size": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4}
 MAMBA = {"mamba_num_heads": 4, "mamba_head_dim": 6, "n_groups": 2, "ssm_state_size": 8, "n_routed_experts": 4,
-         "moe_intermediate_size": 12, "moe_shared_expert_intermediate_size": 10, "num_experts_per_tok": 2}
+         "moe_intermediate_size": 12, "moe_shared_expert_intermediate_size": 8, "num_experts_per_tok": 2}
 V4 = {"q_lora_rank": 12, "o_groups": 4, "o_lora_rank": 6, "n_routed_experts": 4, "n_shared_experts": 1, "hc_mult": 2,
       "num_experts_per_tok": 2, "moe_intermediate_size": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4,
       "num_key_value_heads": 1, "partial_rotary_factor": 0.5}
