@@ -19,6 +19,14 @@ LATENT = {"q_a_proj": "linear_q_down_proj", "q_b_proj": "linear_q_up_proj", "kv_
 INDEXER = {"wq_b": "linear_wq_b", "wk": "linear_wk", "weights_proj": "linear_weights_proj", "k_norm": "k_norm"}
 
 
+GEMMA3 = {"post_attention": "self_attention.linear_proj.post_layernorm", "pre_feedforward": "mlp.linear_fc1.layer",
+          "post_feedforward": "mlp.linear_fc2.post_layernorm"}
+OF_ATTENTION = {"self_attn.q_norm.weight": "q_layernorm.weight", "self_attn.k_norm.weight": "k_layernorm.weight",
+                "self_attn.o_proj.weight": "linear_proj.weight", "self_attn.o_proj.bias": "linear_proj.bias",
+                "self_attn.sinks": "core_attention.softmax_offset",
+                "input_layernorm.weight": "linear_qkv.layer_norm_weight"}
+
+
 def by_groups(config: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gated: bool = False,
               groups: int = 0, size: int = 0) -> torch.Tensor:
     """A group's queries, perhaps their gates, its key and its value."""
@@ -32,6 +40,8 @@ def by_groups(config: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ga
 def outside(hf: Tensors, begin: str, names: dict[str, str], rows: int) -> Tensors:
     out = {}
     for mine, theirs in names.items():
+        if mine == "lm_head.weight" and mine not in hf:
+            continue  # tied
         tensor = hf[mine if mine.startswith("lm_head") else begin + mine]
         if tensor.dim() == 2:  # padded
             tensor = torch.cat([tensor, tensor.new_zeros(rows - len(tensor), tensor.shape[1])])
@@ -67,27 +77,51 @@ def mixtral_names(layer: Tensors) -> Tensors:
 
 def mlp(layer: Tensors) -> Tensors:
     layer = mixtral_names(layer)
+    gate_up = torch.cat([layer[f"mlp.{part}_proj.weight"] for part in ("gate", "up")]) if "mlp.up_proj.weight" in layer else None
+    if "pre_feedforward_layernorm.weight" in layer:  # of Gemma 3
+        return {f"{theirs}_norm_weight" if theirs.endswith("layer") else f"{theirs}.weight": layer[f"{mine}_layernorm.weight"]
+                for mine, theirs in GEMMA3.items()} | {
+            "mlp.linear_fc1.weight": gate_up, "mlp.linear_fc2.weight": layer["mlp.down_proj.weight"]}
     norm = layer["post_attention_layernorm.weight"]
-    if "mlp.gate.weight" not in layer:
+    if gate_up is not None:
         return {"mlp.linear_fc1.layer_norm_weight": norm, "mlp.linear_fc2.weight": layer["mlp.down_proj.weight"],
-                "mlp.linear_fc1.weight": torch.cat([layer["mlp.gate_proj.weight"], layer["mlp.up_proj.weight"]])}
+                "mlp.linear_fc1.weight": gate_up}
+    if "mlp.experts.gate_up_proj" in layer:
+        return {"pre_mlp_layernorm.weight": norm, **open_experts(layer)}
     out = {theirs: layer[mine] for mine, theirs in SAME_MOE.items() if mine in layer}
-    shared = "mlp.shared_experts." if "mlp.shared_experts.up_proj.weight" in layer else "mlp.shared_expert."
-    return out | {
-        "pre_mlp_layernorm.weight": norm,
-        "mlp.experts.experts.linear_fc1.weight": experts(layer, "mlp.experts.", "gate_proj", "up_proj"),
-        "mlp.experts.experts.linear_fc2.weight": experts(layer, "mlp.experts.", "down_proj"),
-        "mlp.shared_experts.linear_fc1.weight": torch.cat([layer[f"{shared}{part}_proj.weight"]
-                                                           for part in ("gate", "up")])}
+    out |= {"pre_mlp_layernorm.weight": norm,
+            "mlp.experts.experts.linear_fc1.weight": experts(layer, "mlp.experts.", "gate_proj", "up_proj"),
+            "mlp.experts.experts.linear_fc2.weight": experts(layer, "mlp.experts.", "down_proj")}
+    for shared in ("mlp.shared_experts.", "mlp.shared_expert."):
+        if f"{shared}up_proj.weight" in layer:
+            out["mlp.shared_experts.linear_fc1.weight"] = torch.cat([layer[f"{shared}{part}_proj.weight"]
+                                                                     for part in ("gate", "up")])
+    return out
+
+
+def open_experts(layer: Tensors) -> Tensors:
+    """Of gpt-oss: columns of gate and up in turn."""
+    out = {f"mlp.router.{kind}": layer[f"mlp.router.{kind}"] for kind in ("weight", "bias")}
+    for begin, end in (("", "weight"), ("_bias", "bias")):
+        both, down = layer[f"mlp.experts.gate_up_proj{begin}"], layer[f"mlp.experts.down_proj{begin}"]
+        halves = [both[..., 0::2], both[..., 1::2]]
+        if end == "weight":
+            halves, down = [half.transpose(1, 2) for half in halves], down.transpose(1, 2).contiguous()
+        out |= {f"mlp.experts.experts.linear_fc1.{end}": torch.cat(halves, 1), f"mlp.experts.experts.linear_fc2.{end}": down}
+    return out
 
 
 def latent(config: Any, layer: Tensors) -> Tensors:
     out = {"input_layernorm.weight": layer["input_layernorm.weight"]}
+    if "self_attn.q_proj.weight" in layer:  # not compressed
+        out["self_attention.linear_q_proj.weight"] = layer["self_attn.q_proj.weight"]
     # Without an indexer, norms are fused with what comes behind them.
     fused = {} if "self_attn.indexer.wk.weight" in layer else {
         "q_layernorm.weight": "linear_q_up_proj.layer_norm_weight", "kv_layernorm.weight": "linear_kv_up_proj.layer_norm_weight"}
     for mine, theirs in LATENT.items():
         name = f"{theirs}.weight"
+        if f"self_attn.{mine}.weight" not in layer:
+            continue
         out[f"self_attention.{fused.get(name, name)}"] = layer[f"self_attn.{mine}.weight"]
     for mine, theirs in INDEXER.items():
         for kind in ("weight", "bias"):
@@ -96,17 +130,17 @@ def latent(config: Any, layer: Tensors) -> Tensors:
     return out
 
 
-def plain(config: Any, layer: Tensors) -> Tensors:
-    q, k, v = (layer[f"self_attn.{name}_proj.weight"] for name in "qkv")
-    return gated(config, layer) | {"self_attention.linear_qkv.weight": by_groups(config, q, k, v)}
+def plain(config: Any, layer: Tensors, gated: bool = False) -> Tensors:
+    out = {f"self_attention.{theirs}": layer[mine] for mine, theirs in OF_ATTENTION.items() if mine in layer}
+    for kind in ("weight", "bias"):
+        if f"self_attn.q_proj.{kind}" in layer:
+            q, k, v = (layer[f"self_attn.{name}_proj.{kind}"] for name in "qkv")
+            out[f"self_attention.linear_qkv.{kind}"] = by_groups(config, q, k, v, gated)
+    return out
 
 
 def gated(config: Any, layer: Tensors) -> Tensors:
-    q, k, v = (layer[f"self_attn.{name}_proj.weight"] for name in "qkv")
-    return {"self_attention.linear_qkv.layer_norm_weight": layer["input_layernorm.weight"],
-            "self_attention.linear_qkv.weight": by_groups(config, q, k, v, gated=True),
-            "self_attention.linear_proj.weight": layer["self_attn.o_proj.weight"],
-            **{f"self_attention.{name}_layernorm.weight": layer[f"self_attn.{name}_norm.weight"] for name in "qk"}}
+    return plain(config, layer, gated=True)
 
 
 def delta(config: Any, layer: Tensors) -> Tensors:
@@ -132,14 +166,14 @@ def delta(config: Any, layer: Tensors) -> Tensors:
 
 
 def gpt(config: Any, hf: Tensors, rows: int) -> Tensors:
-    """Of DeepSeek-V3 and V3.2, GLM-5, Qwen3-Next, Qwen3.5 and MiniMax-M3."""
+    """The GPTModel of most families."""
     out = outside(hf, "model.", {"embed_tokens.weight": "embedding.word_embeddings.weight",
                                  "lm_head.weight": "output_layer.weight",
                                  "norm.weight": "decoder.final_layernorm.weight"}, rows)
     for number, layer in enumerate(layers_of(hf, "model.")):
         attention = (delta if any("linear_attn." in name for name in layer) else
                      latent if "self_attn.kv_a_layernorm.weight" in layer else
-                     plain if config.model_type.startswith("minimax") else gated)
+                     gated if config.model_type.startswith(("qwen3_next", "qwen3_5")) else plain)
         for name, tensor in (attention(config, layer) | mlp(layer)).items():
             out[f"decoder.layers.{number}.{name}"] = tensor
         for name, tensor in layer.items():
@@ -150,9 +184,8 @@ def gpt(config: Any, hf: Tensors, rows: int) -> Tensors:
 
 def text_of(saved: Tensors, begin: str) -> dict[str, str]:
     """The names in a model that sees, each with that in its text model."""
-    head = "language_model.lm_head.weight"
     names = {name: "model." + name.removeprefix(begin) for name in saved if name.startswith(begin)}
-    return names | ({head: "lm_head.weight"} if head in saved else {"lm_head.weight": "lm_head.weight"})
+    return names | {name: "lm_head.weight" for name in ("language_model.lm_head.weight", "lm_head.weight") if name in saved}
 
 
 def seeing(core: Tensors) -> Tensors:

@@ -4,6 +4,7 @@ one is the other, and tensor parallelism cuts them as the types' plans say."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -21,15 +22,18 @@ Tensors = dict[str, torch.Tensor]
 
 CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 SEEING = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-TABLE = Path(__file__).resolve().parents[3] / "config/maps/parts/transformers-tp.toml"
+MAPS = Path(__file__).resolve().parents[3] / "config/maps"
+TABLE = MAPS / "parts/transformers-tp.toml"
 
 # Where files have w1, w2 and w3 as in Mixtral.
 OTHER_MAPS = {name: "packed-experts-mixtral" for name in ("minimax", "minimax_m2", "mixtral")}
+# Releases with a type of their own, and the class of another.
+CLASSES_OF = {"kimi_k2": "deepseek_v3"}
 # transformers 5.24.0 saves DeepSeek-V4 with a prefix that the released files do not have, and with another name for the
 # norm of keys.
 RELEASED = {"model.embed_tokens.weight": "embed.weight", "model.norm.weight": "norm.weight"}
 # What the plans of these types say of attention is less than what maps to frameworks that train them state.
-STATED_BY_MAPS = {"deepseek_v3", "gpt_oss", "kimi_k25"}
+STATED_BY_MAPS = {"deepseek_v3", "glm4_moe_lite", "gpt_oss", "kimi_k2", "kimi_k25"}
 # Of which transformers has no plan, and vLLM has classes.
 CUT_BY_VLLM = {"bloom", "falcon", "opt"}
 
@@ -39,7 +43,8 @@ SIZES: dict[str, Any] = {
     "bos_token_id": 1, "eos_token_id": 2,
     "num_experts": 3, "num_local_experts": 3, "n_routed_experts": 3, "moe_num_experts": 3, "num_experts_per_tok": 2,
     "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "moe_shared_expert_intermediate_size": 16,
-    "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+    "n_shared_experts": 1, "dense_intermediate_size": 48, "shared_intermediate_size": 16, "projector_hidden_size": 32,
+    "merged_hidden_size": 128, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
     "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16,
     "qk_head_dim": 16, "index_n_heads": 2, "index_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "linear_key_head_dim": 16, "linear_value_head_dim": 16, "mamba_num_heads": 4, "mamba_head_dim": 16,
@@ -49,6 +54,9 @@ VISION_SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "depth": 1, "num_attention_heads": 2,
     "num_heads": 2, "image_size": 16, "patch_size": 4, "out_hidden_size": 32, "num_position_embeddings": 16,
     "position_embedding_size": 16, "projection_dim": 32, "init_pos_emb_height": 4, "init_pos_emb_width": 4}
+
+# What the defaults of a class have no layers of.
+KINDS = {"minimax_m3_vl": {"layer_types": ["full_attention", "minimax_m3_sparse"], "mlp_layer_types": ["dense", "sparse"]}}
 
 
 def both_kinds(layers: list[str]) -> list[str]:
@@ -72,9 +80,12 @@ def shrink(config: transformers.PretrainedConfig, sizes: dict[str, Any]) -> None
 
 
 def small_model(model_type: str, seed: int) -> torch.nn.Module:
+    model_type = CLASSES_OF.get(model_type, model_type)
     name = SEEING.get(model_type) or CAUSAL[model_type]
     config = CONFIG_MAPPING[model_type]()
     shrink(config, SIZES)
+    for key, kinds in KINDS.get(model_type, {}).items():
+        setattr(config.text_config, key, kinds)
     config.architectures = [name]
     model = getattr(transformers, name)(config).to(torch.bfloat16)
     generator = torch.Generator().manual_seed(seed)
@@ -181,16 +192,22 @@ def forms(directory: Path, model_type: str, seed: int) -> Counts:
     hub, packed = directory / "hub", directory / "packed"
     model.save_pretrained(hub, save_original_format=True)
     model.save_pretrained(packed, save_original_format=False)
+    for form in (hub, packed) if model_type in CLASSES_OF else ():
+        config = json.loads((form / "config.json").read_text())
+        (form / "config.json").write_text(json.dumps({**config, "model_type": model_type}))
     for form in (hub, packed):
         place = directory / f"in-{form.name}"
         refused = in_parts(model, form, place, form is packed and model_type not in STATED_BY_MAPS | CUT_BY_VLLM)
         count("families: tp=2 is refused" if refused else "families: tp=2 and back, cut as the plan says")
     files, own = tensors_of(hub), tensors_of(packed)
-    if files.keys() == own.keys():
-        return counts
     name = OTHER_MAPS.get(model_type, "packed-experts")
+    is_stated = model_type in tomllib.loads((MAPS / f"{name}.toml").read_text())["types"]
+    if files.keys() == own.keys():
+        assert not is_stated, f"{name} is for {model_type}, which has one form"
+        return counts
     words = refusal("plan", hub, "--map", name)
     if words:
+        assert not is_stated, words
         assert "is not for model_type" in words or "no rule of the map takes" in words, words
         assert refusal("plan", packed, "--map", "auto"), "--map auto takes a map of another type"
         count("families: no map is for the type")
