@@ -80,7 +80,8 @@ def cells() -> dict[str, dict[str, list[str]]]:
         tests += ["real_transformers"] if is_form or (name, model_type) in real else []
         tests += ["real_mindformers"] if name in BUILT and model_type != "mistral" else []
         before = "`vision-language`, " if model_type in seeing.get(name, ()) else ""
-        shown = f"{before}`{name}`" + (f" ({', '.join(tests)})" if tests else "")
+        is_sure = tomllib.loads((MAPS / f"{name}.toml").read_text()).get("auto", True)
+        shown = f"{before}`{name}`{'' if is_sure else ', not confirmed'}" + (f" ({', '.join(tests)})" if tests else "")
         table.setdefault(model_type, {}).setdefault(column_of(name), []).append(shown)
     return table
 

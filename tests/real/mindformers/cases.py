@@ -75,4 +75,5 @@ def checkpoint2(form: Form) -> Iterator[Job]:
                     yield Job(name, f"checkpoint2.{what}", {"family": family, "seed": seed, "mode": mode})
         seed = rng.randrange(1 << 30)
         yield Job(f"Checkpoint 2.0 two_ranks {seed}", "checkpoint2.two_ranks", {"seed": seed})
+    yield Job("the types that it trains", "trained.types")
     yield Job("the guide, command by command", "guide.played", {"seed": form.seed})
