@@ -3,24 +3,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "reshardfs/error.h"
 
-#include "base/text/glob.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "base/text/wrapper_names.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/whole/lora_adapter.h"
 #include "conversion/installed_maps.h"
+#include "conversion/map_candidates.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/strategy_input.h"
@@ -37,94 +33,6 @@ using modelmap::ModelMap;
 using modelmap::SourceTensor;
 
 constexpr const char* kAuto = "auto";
-
-/// Where rules stand, and what they make: file, line and the names of targets.
-using Places = std::set<std::tuple<std::string, std::int64_t, std::string>>;
-
-/// One way to read an installed map, and what it makes of the names.
-struct Candidate {
-  std::string map{};
-  std::vector<std::string> types{};  ///< of models that it is for; empty: of any
-  bool keeps_rest = false;           ///< names that no rule takes
-  bool is_auto = true;               ///< see ModelMap
-  std::string reads{};
-  std::string shows{};
-  std::size_t taken = 0;
-  std::string left{};  ///< the first name that it does not take; empty: it takes all
-  Places rules{};      ///< of one that takes all: those that take any
-  /// Of one that takes all: rules that should take some, but take none.
-  std::size_t idle_rules = 0;
-};
-
-bool takes(const modelmap::Pattern& pattern, const std::string& name) {
-  // Which layer it is does not matter.
-  return pattern.match(name, pattern.plain_numberings()).has_value();
-}
-
-/// Sets what the rules of a map take that takes all.
-void count_rules(const ModelMap& map, Direction direction, const std::vector<SourceTensor>& tensors,
-                 const std::vector<std::string>& model_types, Candidate& candidate) {
-  std::set<std::pair<std::string, std::int64_t>> idle;
-  std::set<std::pair<std::string, std::int64_t>> used;
-  for (std::size_t i = 0; i < map.rules.size(); ++i) {
-    const modelmap::MapRule& rule = map.rules[i];
-    if (i == map.rest || !modelmap::is_for_types(rule, model_types)) continue;
-    const std::vector<modelmap::Pattern> patterns =
-        direction == Direction::kForward ? rule.from : std::vector{rule.to};
-    const bool is_used = std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
-      return std::any_of(tensors.begin(), tensors.end(),
-                         [&](const SourceTensor& tensor) { return takes(pattern, tensor.name); });
-    });
-    if (is_used) candidate.rules.emplace(*rule.place.file, rule.place.line, rule.to.text());
-    if (is_used || !rule.optional) {
-      (is_used ? used : idle).emplace(*rule.place.file, rule.place.line);
-    }
-  }
-  // In one of several blocks is enough: they may be forms of one layer.
-  candidate.idle_rules = static_cast<std::size_t>(std::count_if(
-      idle.begin(), idle.end(), [&](const auto& place) { return !used.contains(place); }));
-}
-
-Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,
-                  const std::vector<SourceTensor>& tensors, const modelmap::ModelConfig& config) {
-  const bool forward = direction == Direction::kForward;
-  Candidate candidate{.map = name,
-                      .types = map.types,
-                      .keeps_rest = map.rest.has_value(),
-                      .is_auto = map.is_auto,
-                      .reads = forward ? map.from_side : map.to_side,
-                      .shows = target_side(map, direction)};
-  const NameGlobs& drops = forward ? map.drop_from : map.drop_to;
-  modelmap::MapOptions options;
-  options.config = config;
-  const std::vector<bool> taken = taken_names(map, direction, tensors, options);
-  const std::vector<bool> kept = kept_names(map, direction, tensors, options);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (taken[i]) {
-      ++candidate.taken;
-    } else if (!kept[i] && candidate.left.empty() && !matches_any(drops, tensors[i].name)) {
-      candidate.left = tensors[i].name;
-    }
-  }
-  if (candidate.left.empty()) count_rules(map, direction, tensors, config.model_types(), candidate);
-  return candidate;
-}
-
-/// A map that extends another one has its rules: where these take all, both are one.
-void join_equal_maps(std::vector<Candidate>& candidates) {
-  std::vector<Candidate> kept;
-  for (Candidate& candidate : candidates) {
-    const auto same = std::find_if(kept.begin(), kept.end(), [&](const Candidate& other) {
-      return other.rules == candidate.rules && other.shows == candidate.shows;
-    });
-    if (same == kept.end()) {
-      kept.push_back(std::move(candidate));
-    } else if (candidate.map.size() < same->map.size()) {
-      *same = std::move(candidate);  // the one that is extended
-    }
-  }
-  candidates = std::move(kept);
-}
 
 /// @param why no map fits; empty: not known.
 [[noreturn]] void refuse_none(const std::vector<Candidate>& candidates, std::size_t count,
@@ -143,20 +51,6 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
       .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
 }
 
-bool has_any(const std::vector<std::string>& list, const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-    return std::find(list.begin(), list.end(), word) != list.end();
-  });
-}
-
-/// @param keeps_rest what stands around a language model may have other names, too: the type has to
-///        be that of the whole.
-bool is_for(const std::vector<std::string>& types, bool keeps_rest,
-            const std::vector<std::string>& model_types) {
-  if (!keeps_rest) return types.empty() || has_any(types, model_types);
-  return !model_types.empty() && has_any(types, {model_types.front()});
-}
-
 /// Refuses if a map that is only used where it is named is for the model and takes all names.
 void require_name(const std::vector<Candidate>& candidates, const KnownSource& known) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
@@ -164,10 +58,13 @@ void require_name(const std::vector<Candidate>& candidates, const KnownSource& k
            is_for(one.types, one.keeps_rest, known.config.model_types());
   });
   if (found == candidates.end()) return;
-  throw Error(ErrorKind::kUsage, "--map auto: " + found->map +
-                                     " takes all names of the source, and is not confirmed by " +
-                                     "the program that has them")
-      .hint("--map " + found->map + " uses it; 'reshardfs map list' says what is not certain");
+  const std::string& side = found->reads == kHuggingFaceSide ? found->shows : found->reads;
+  throw Error(ErrorKind::kUsage,
+              "--map auto does not choose " + found->map +
+                  ", the map for these names: it was never tested with a checkpoint of " +
+                  printable(side))
+      .hint("to use it all the same, name it: --map " + found->map +
+            "; 'reshardfs map list' says what it was compared with");
 }
 
 /// @param complete take all names.
@@ -232,77 +129,6 @@ std::vector<SourceTensor> tensors_of(const std::vector<std::string>& names) {
     if (!is_training_state(name)) tensors.push_back({name});
   }
   return tensors;
-}
-
-/// A map between two forms of one framework leads to none that serves or trains by itself.
-bool is_between(const ModelMap& map) {
-  return map.from_side != kHuggingFaceSide && map.to_side != kHuggingFaceSide;
-}
-
-std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors,
-                                      const modelmap::ModelConfig& config) {
-  std::vector<Candidate> all;
-  for (const InstalledMap& installed : installed_maps()) {
-    const ModelMap map = read_map(installed);
-    if (is_between(map)) continue;
-    for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
-      all.push_back(try_map(installed.name, map, direction, tensors, config));
-    }
-  }
-  return all;
-}
-
-/// Leaves those that fit, if there are any.
-template <typename Fits>
-void prefer(std::vector<Candidate>& candidates, const Fits& fits) {
-  if (std::any_of(candidates.begin(), candidates.end(), fits)) {
-    std::erase_if(candidates, [&](const Candidate& one) { return !fits(one); });
-  }
-}
-
-/// Packed experts are how transformers holds a model in memory: nobody wants them unless asked.
-bool packs_experts(const Candidate& candidate) {
-  return candidate.reads == kHuggingFaceSide && candidate.shows.starts_with(kHuggingFaceSide);
-}
-
-/// Those that take all names, for models of the type, from the program.
-std::vector<Candidate> complete_ones(const std::vector<Candidate>& all, const KnownSource& known) {
-  std::vector<Candidate> complete;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(complete), [](const Candidate& one) {
-    return one.taken > 0 && one.left.empty() && one.is_auto && !packs_experts(one);
-  });
-  const std::vector<std::string> types = known.config.model_types();
-  const auto states_type = [&](const Candidate& one) { return has_any(one.types, types); };
-  const bool is_known = std::any_of(all.begin(), all.end(), states_type);
-  std::erase_if(complete, [&](const Candidate& one) {
-    // One that keeps names takes any: only the type tells that they are meant.
-    if (one.keeps_rest && one.idle_rules > 0) return true;
-    return (is_known || one.keeps_rest) && !is_for(one.types, one.keeps_rest, types);
-  });
-  if (!known.program.empty()) {
-    prefer(complete, [&](const Candidate& one) { return one.reads.starts_with(known.program); });
-  }
-  join_equal_maps(complete);
-  return complete;
-}
-
-/// Of those that show the same side, the ones that lack the fewest tensors.
-std::vector<FittingMap> best_of(const std::vector<Candidate>& complete) {
-  std::map<std::string, std::size_t> least;  // by side
-  for (const Candidate& candidate : complete) {
-    const auto [known, is_new] = least.try_emplace(candidate.shows, candidate.idle_rules);
-    if (!is_new) known->second = std::min(known->second, candidate.idle_rules);
-  }
-  std::vector<FittingMap> maps;
-  for (const Candidate& candidate : complete) {
-    if (candidate.idle_rules > least.at(candidate.shows)) continue;
-    maps.push_back({candidate.map, candidate.shows, candidate.idle_rules});
-  }
-  // Of a family the one that others extend.
-  std::stable_sort(maps.begin(), maps.end(), [](const FittingMap& a, const FittingMap& b) {
-    return a.map.size() < b.map.size();
-  });
-  return maps;
 }
 
 /// What a map makes of names that it takes all of; nothing if they are not those of a whole model.
@@ -372,16 +198,21 @@ std::string chain_words(const std::vector<std::string>& chain) {
 }
 
 /// Leaves those that show what is asked for, or else Hugging Face's names, which ranks of any
-/// format can have.
+/// format can have. Of sides that begin alike, the one that is just what is asked for.
 /// @throws Error kUsage if none is left.
 void require_sides(std::vector<Candidate>& complete, const std::vector<std::string>& sides) {
   const std::vector<Candidate> all = complete;
+  const auto is_one_of_them = [&](const Candidate& one) {
+    return std::find(sides.begin(), sides.end(), one.shows) != sides.end();
+  };
   const auto is_asked_for = [&](const Candidate& one) {
-    return std::any_of(sides.begin(), sides.end(), [&](const std::string& side) {
-      return side == kHuggingFaceSide ? one.shows == kHuggingFaceSide : one.shows.starts_with(side);
-    });
+    return is_one_of_them(one) ||
+           std::any_of(sides.begin(), sides.end(), [&](const std::string& side) {
+             return side != kHuggingFaceSide && one.shows.starts_with(side);
+           });
   };
   prefer(complete, is_asked_for);
+  prefer(complete, is_one_of_them);
   std::erase_if(complete, [&](const Candidate& one) {
     return !is_asked_for(one) && one.shows != kHuggingFaceSide;
   });
@@ -397,9 +228,18 @@ void require_sides(std::vector<Candidate>& complete, const std::vector<std::stri
       .hint("name a map, or leave --map out to keep the names");
 }
 
+/// Whether the names are already those that are asked for.
+bool has_sides(const std::vector<Candidate>& complete, const std::vector<std::string>& sides) {
+  return !complete.empty() && std::all_of(sides.begin(), sides.end(), [](const std::string& side) {
+    return side == kHuggingFaceSide;
+  }) && std::all_of(complete.begin(), complete.end(), [](const Candidate& one) {
+    return one.reads == kHuggingFaceSide;
+  });
+}
+
 /// The name of the only installed map that, in either direction, matches all tensors, or of two
-/// that do one after the other. Tensors of the training state, and tensors that a map drops, do not
-/// count.
+/// that do one after the other; none if the names are those that are asked for. Tensors of the
+/// training state, and tensors that a map drops, do not count.
 /// @param sides that are asked for, of which one is enough; empty: any.
 /// @param why none fits, for the message; empty: not known.
 /// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
@@ -410,7 +250,10 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
   const std::vector<SourceTensor> tensors = tensors_of(names);
   const std::vector<Candidate> all = candidates_for(tensors, known.config);
   std::vector<Candidate> complete = complete_ones(all, known);
-  if (!sides.empty()) require_sides(complete, sides);
+  if (!sides.empty()) {
+    if (has_sides(complete, sides)) return {};
+    require_sides(complete, sides);
+  }
   const std::vector<FittingMap> best = best_of(complete);
   const Chains chains = better_chains(best, tensors, known);
   if (chains.size() > 1) refuse_several(chains);

@@ -41,7 +41,8 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
                                      const KnownSource& known = {});
 
 /// Replaces "auto" with the only installed map that, in either direction, matches all tensors, or
-/// with two that lead to Hugging Face one after the other; does nothing without "auto".
+/// with two that lead to Hugging Face one after the other, or with none if the names are already
+/// those that are asked for; does nothing without "auto".
 /// @param sides that are asked for, of which one is enough; empty: any.
 /// @throws Error kUsage if there are other maps beside "auto", or if several or no maps match all
 ///         tensors; errors of CheckpointSet::open().

@@ -30,6 +30,16 @@ class SideNames {
     }
   }
 
+  /// Second names of tensors count, too.
+  void add_aliases(const ModelMap& map, Direction direction, const Variables& variables) {
+    const Scope scope(variables);
+    for (const MapAlias& alias : map.aliases) {
+      if (alias.is_from == (direction == Direction::kForward)) {
+        add(alias.name, map.rules.size(), scope);
+      }
+    }
+  }
+
   bool takes(const std::string& name) const {
     if (index_.takes(name)) return true;
     const std::string prefix = state_prefix_of(prefixes_, name);
@@ -78,7 +88,8 @@ std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
 std::vector<bool> taken_names(const ModelMap& map, Direction direction,
                               const std::vector<SourceTensor>& tensors, const MapOptions& options) {
   const Variables variables = variables_for_names(map, options, tensors, direction);
-  const SideNames names(map, direction, variables);
+  SideNames names(map, direction, variables);
+  names.add_aliases(map, direction, variables);
   std::vector<bool> taken;
   for (const SourceTensor& tensor : tensors) taken.push_back(names.takes(tensor.name));
   return taken;

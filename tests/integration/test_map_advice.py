@@ -98,6 +98,44 @@ class Advice(unittest.TestCase):
         by_auto = self.plan("qwen3_moe_mcore", "--map", "auto", *words)
         self.assertEqual((by_name.code, by_auto.code, by_auto.stdout), (0, 0, by_name.stdout), by_auto.stderr)
 
+    def test_auto_is_the_map_whose_side_a_view_needs(self) -> None:
+        """Ranks of Megatron-LM are no distributed checkpoint, and vLLM without scales is an older one."""
+        for case in ("llama_legacy", "qwen2_legacy", "qwen3_mcore"):
+            for view, name, *words in (("megatron", "megatron-llama", "--map-var", "vocab_multiple=8"), ("vllm", "vllm-llama")):
+                with self.subTest(case, view=view):
+                    by_name = self.plan(case, "--map", name, "--views", view, *words)
+                    by_auto = self.plan(case, "--map", "auto", "--views", view, *words)
+                    self.assertEqual((by_name.code, by_auto.code, by_auto.stdout), (0, 0, by_name.stdout), by_auto.stderr)
+
+    def test_auto_keeps_names_that_are_asked_for(self) -> None:
+        for case in ("llama_legacy", "deepseek_v3", "mixtral_legacy"):
+            for view in ("hf", "dcp-hf"):
+                source = (GOLDEN / case / "src.safetensors", "--model-config", GOLDEN / case / "config.json")
+                result = run("export", *source, self.root / case / view, "--views", view, "--map", "auto")
+                self.assertEqual(result.code, 0, result.stderr)
+            (shown,) = (self.root / case / "hf").rglob("*.safetensors")
+            self.assertEqual(read_tensors(shown).keys(), read_tensors(source[0]).keys())
+        # With another view, a map is needed.
+        self.assertEqual(self.plan("llama_legacy", "--map", "auto", "--views", "hf", "--views", "dcp").code, 0)
+
+    def test_auto_knows_second_names_of_tensors(self) -> None:
+        """Releases have the embedding and the head twice, where they predict several tokens."""
+        for case, name in (("megatron_deepseek_v3", "megatron-deepseek-v3"), ("megatron_glm4_moe", "megatron-glm4-moe")):
+            words = ("--views", "megatron", "--map-var", "vocab_multiple=8")
+            by_name = self.plan(case, "--map", name, *words)
+            by_auto = self.plan(case, "--map", "auto", *words)
+            self.assertEqual((by_name.code, by_auto.code, by_auto.stdout), (0, 0, by_name.stdout), by_auto.stderr)
+
+    def test_auto_is_a_map_of_mindspore_for_its_strategy(self) -> None:
+        strategy = self.root / "train.ckpt"
+        strategy.write_bytes(b"")
+        result = self.plan("qwen3_moe_mcore", "--map", "auto", "--map-var", "release=2.1", "--dst-strategy", strategy)
+        self.assertNotIn("--map auto", result.stderr)
+        self.assertIn("train.ckpt", result.stderr)
+        result = self.plan("llama_legacy", "--map", "auto", "--dst-strategy", strategy)
+        self.assertIn("several installed maps take all names of the source: mindformers-llama (shows MindFormers legacy), "
+                      "mindformers-llama-qkv-concat (shows MindFormers legacy);", result.stderr)
+
     def test_auto_takes_no_map_of_another_type(self) -> None:
         config = json.loads((GOLDEN / "llama_legacy/config.json").read_text()) | {"model_type": "gpt_oss"}
         (self.root / "config.json").write_text(json.dumps(config))
@@ -118,8 +156,9 @@ class Advice(unittest.TestCase):
         (self.root / "config.json").write_text('{"model_type": "gemma4_text"}')
         result = run("plan", source, "--model-config", self.root, "--map", "auto")
         self.assertEqual(result.code, 2, result.stdout)
-        self.assertIn("--map auto: megatron-gemma4 takes all names of the source, and is not confirmed by the program that "
-                      "has them; --map megatron-gemma4 uses it", result.stderr)
+        self.assertIn("--map auto does not choose megatron-gemma4, the map for these names: it was never tested with a "
+                      "checkpoint of Megatron-Core torch_dist; to use it all the same, name it: --map megatron-gemma4; "
+                      "'reshardfs map list' says what it was compared with", result.stderr)
 
     def test_auto_takes_no_map_that_shows_something_else_than_asked_for(self) -> None:
         result = self.plan("megatron_gemma3", "--map", "auto", "--format", "ckpt", "--map-var", "vocab_multiple=8")
@@ -135,8 +174,8 @@ class Advice(unittest.TestCase):
             self.assertNotIn("vision-language", result.stderr)
 
     def test_auto_never_packs_experts(self) -> None:
-        for case in ("megatron_deepseek_v3", "deepseek_v3", "megatron_glm4_moe", "megatron_mixtral"):
-            for words in ((), ("--format", "ckpt"), ("--views", "dcp-hf")):
+        for case in ("deepseek_v3", "qwen3_moe_mcore", "mixtral_legacy"):
+            for words in ((), ("--views", "dcp"), ("--views", "vllm")):
                 with self.subTest(case, words=words):
                     result = self.plan(case, "--map", "auto", *words)
                     self.assertEqual(result.code, 2, result.stdout)

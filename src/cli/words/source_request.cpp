@@ -72,7 +72,7 @@ std::vector<std::string> asked_sides(const Given& given, const std::string& side
   constexpr std::array<std::array<std::string_view, 3>, 6> kSides{
       {{"views", "hf", "Hugging Face"},
        {"views", "dcp-hf", "Hugging Face"},
-       {"views", "megatron", "Megatron-Core"},
+       {"views", "megatron", "Megatron-Core torch_dist"},
        {"views", "vllm", "vLLM"},
        {"views", "iteration", "MindFormers"},
        {"format", "ckpt", "MindFormers"}}};
@@ -81,6 +81,11 @@ std::vector<std::string> asked_sides(const Given& given, const std::string& side
     if (!side.empty() || find_option(given.command(), option) == nullptr) continue;
     const std::vector<std::string> texts = given.texts(option);
     if (std::find(texts.begin(), texts.end(), word) != texts.end()) sides.emplace_back(asked);
+  }
+  // Files of strategies that MindSpore writes are for its own ranks.
+  if (side.empty() && find_option(given.command(), "dst-strategy") != nullptr &&
+      given.text("dst-strategy").ends_with(".ckpt")) {
+    sides.emplace_back("MindFormers");
   }
   return sides;
 }
