@@ -63,6 +63,18 @@ TEST(TensorPlan, CutsRowsWithTheBiasAndColumnsWithoutIt) {
   EXPECT_EQ(cut(small, "lm_head.weight"), 0U);
 }
 
+TEST(TensorPlan, CountsSeveralPlansOfATypeTogether) {
+  const std::string more =
+      kTable + "\n[[plan]]\ntypes = ['other']\nrows = ['layers.{layer}.mlp.fc1']\n";
+  const TensorPlan other = *read_tensor_plan("tp.toml", more, {"other"});
+  EXPECT_EQ(cut(other, "model.layers.3.mlp.fc1.weight"), 0U);
+  EXPECT_EQ(cut(other, "model.layers.3.attn.o.weight"), 1U);
+  EXPECT_EQ(other.origin(), "tp.toml, line 9, line 27");
+  EXPECT_FALSE(read_tensor_plan("tp.toml", more, {"small"})
+                   ->cut_of("layers.3.mlp.fc1.weight", {8, 4})
+                   .is_known);
+}
+
 TEST(TensorPlan, TellsBetweenWhichHeadsItCuts) {
   const TensorPlan heads = *plan({"heads"});
   EXPECT_EQ(heads.heads()->text(), "2*n");
