@@ -2,116 +2,22 @@
 #include "fuse/queue/storage_queue.h"
 
 #include <atomic>
-#include <deque>
-#include <future>
+#include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "storage/local/file_system_speed.h"
+#include "storage_queue_fixture.h"
 
 namespace reshardfs {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kLimits = [](WaitClass kind) { return kWaitLimits[static_cast<std::size_t>(kind)]; };
-
-/// Work that begins, waits until it is let go, and ends.
-class Step {
- public:
-  void begin() {
-    begun_.set_value();
-    go_.get_future().wait();
-  }
-  void wait_until_begun() { has_begun_.wait(); }
-  bool has_begun() const { return has_begun_.wait_for(0s) == std::future_status::ready; }
-  void let_go() { go_.set_value(); }
-
- private:
-  std::promise<void> begun_;
-  std::future<void> has_begun_ = begun_.get_future();
-  std::promise<void> go_;
-};
-
-class StorageQueueTest : public testing::Test {
- protected:
-  StorageQueueTest() {
-    queue.on_spare_permits([this](unsigned count) { offered += count; });
-  }
-  ~StorageQueueTest() override { join(); }
-
-  void join() {
-    for (std::thread& thread : threads) thread.join();
-    threads.clear();
-  }
-
-  static Reply done() { return Reply::error(0); }
-
-  /// On a thread of its own: work that runs until it is let go.
-  Step& start(WaitClass kind = WaitClass::kRead, InodeNumber node = 0) {
-    Step& step = steps.emplace_back();
-    threads.emplace_back([this, kind, node, &step] {
-      queue.submit(nullptr, kind, node, [&step] {
-        step.begin();
-        return done();
-      });
-    });
-    step.wait_until_begun();
-    return step;
-  }
-  void let_all_go() {
-    for (Step& step : steps) step.let_go();
-    join();
-  }
-  /// On this thread: work that adds its number to `ran`.
-  void submit(int number, WaitClass kind = WaitClass::kRead, InodeNumber node = 0) {
-    queue.submit(nullptr, kind, node, [this, number] {
-      ran.push_back(number);
-      return done();
-    });
-  }
-  /// Work that meets a read that is stuck, as long as `hangs`.
-  void submit_stuck(int number, const std::atomic<bool>& hangs) {
-    queue.submit(nullptr, WaitClass::kRead, 0, [this, number, &hangs] {
-      EXPECT_NE(LeftReads::of_thread(), nullptr);
-      if (hangs) {
-        const auto may_go_on = [&hangs] { return !hangs; };
-        throw StuckRead{std::make_shared<const std::function<bool()>>(may_go_on)};
-      }
-      ran.push_back(number);
-      return done();
-    });
-  }
-  /// Ticks until what runs is late.
-  void be_late() {
-    queue.tick(now);
-    now += StorageQueue::kLateAfter;
-    queue.tick(now);
-  }
-
-  StorageQueue queue{StorageQueue::Ticks::kByHand};
-  StorageQueue::Clock::time_point now{1h};
-  std::atomic<unsigned> offered = 0;
-  std::vector<int> ran;
-  std::deque<Step> steps;
-  std::vector<std::thread> threads;
-};
-
-/// A file system of which a read is stuck.
-class HangingFileSystem {
- public:
-  HangingFileSystem() { speed_->add_stuck(1); }
-  HangingFileSystem(const HangingFileSystem&) = delete;
-  HangingFileSystem& operator=(const HangingFileSystem&) = delete;
-  ~HangingFileSystem() { speed_->add_stuck(-1); }
-
- private:
-  const std::shared_ptr<FileSystemSpeed> speed_ = FileSystemSpeed::of(4711);
-};
+using test::HangingFileSystem;
+using test::kLimits;
+using test::Step;
+using test::StorageQueueTest;
 
 TEST_F(StorageQueueTest, RunsWorkOnTheThreadThatBringsIt) {
   submit(1);
@@ -182,7 +88,7 @@ TEST_F(StorageQueueTest, AnyNumberOfStuckReadsTakesNoThreadsAndNoPermits) {
   EXPECT_TRUE(queue.tick(now)) << "they are looked after";
   EXPECT_EQ(offered, 0U);
   hangs = false;
-  queue.tick(now);
+  EXPECT_TRUE(queue.tick(now)) << "they wait for a thread";
   EXPECT_EQ(offered, kLimits(WaitClass::kRead).permits);
   queue.help();
   EXPECT_EQ(ran.size(), 1001U);
@@ -232,6 +138,58 @@ TEST_F(StorageQueueTest, OnePendingDirectoryIsOpenedByOneAtATime) {
   first.let_go();
   join();
   EXPECT_EQ(ran.size(), 13U);
+}
+
+TEST_F(StorageQueueTest, AnyNodeIsOpenedByOneAtATimeAndWorkWithoutANodeByMany) {
+  start(WaitClass::kFile, 1);
+  submit(1, WaitClass::kFile, 1);
+  start(WaitClass::kFile, 0);
+  submit(2, WaitClass::kFile, 0);
+  EXPECT_THAT(ran, testing::ElementsAre(2));
+  let_all_go();
+  EXPECT_THAT(ran, testing::ElementsAre(2, 1));
+}
+
+TEST_F(StorageQueueTest, WorkThatFollowsOnOtherWorkHasAPermit) {
+  for (unsigned i = 0; i < kLimits(WaitClass::kRead).permits; ++i) start();
+  Step& next = queued();
+  steps.front().let_go();
+  next.wait_until_begun();
+  submit(1);
+  EXPECT_THAT(ran, testing::IsEmpty());
+  steps.pop_front();
+  let_all_go();
+  EXPECT_THAT(ran, testing::ElementsAre(1));
+}
+
+TEST_F(StorageQueueTest, TellsOfEachThreadThatItTakes) {
+  unsigned taken = 0;
+  queue.on_thread_taken([&] { taken += queue.threads_taken(); });
+  submit(1);
+  submit(2);
+  EXPECT_EQ(taken, 2U);
+}
+
+TEST_F(StorageQueueTest, OffersWorkOfEachClass) {
+  const HangingFileSystem hanging;
+  for (unsigned i = 0; i < kLimits(WaitClass::kFile).permits; ++i) start(WaitClass::kFile);
+  submit(1, WaitClass::kFile);
+  be_late();
+  EXPECT_EQ(offered, 1U);
+  let_all_go();
+}
+
+TEST_F(StorageQueueTest, NeedsNobodyToTell) {
+  StorageQueue alone{StorageQueue::Ticks::kByHand};
+  bool hangs = true;
+  alone.submit(nullptr, WaitClass::kRead, 0, [&hangs] {
+    if (hangs) throw StuckRead{std::make_shared<const std::function<bool()>>([] { return true; })};
+    return done();
+  });
+  EXPECT_TRUE(alone.tick(now));
+  hangs = false;
+  alone.help();
+  EXPECT_FALSE(alone.tick(now));
 }
 
 }  // namespace

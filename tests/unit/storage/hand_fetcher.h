@@ -82,7 +82,9 @@ class HandFetcher final : public TestFetcher {
     looks_.notify_all();
     return answers;
   }
-  /// Waits until those who wait have asked as many times whether it answers.
+  /// How many times those who wait have asked whether it answers.
+  int looks() const noexcept { return looks_; }
+  /// Waits until they have asked as many times.
   void await_looks(int count) const {
     for (int now = looks_; now < count; now = looks_) looks_.wait(now);
   }
@@ -161,7 +163,10 @@ class HandFetcher final : public TestFetcher {
 /// Brings each request before fetch() returns.
 class ReadyFetcher final : public TestFetcher {
  public:
-  using TestFetcher::TestFetcher;
+  explicit ReadyFetcher(std::uint64_t size, bool by_blocks = false)
+      : TestFetcher(size), by_blocks_(by_blocks) {}
+
+  bool by_blocks() const noexcept override { return by_blocks_; }
 
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override {
@@ -179,6 +184,7 @@ class ReadyFetcher final : public TestFetcher {
   }
 
  private:
+  const bool by_blocks_;
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<ByteRange, Foresight>> asked_;  ///< guarded by mutex_
 };

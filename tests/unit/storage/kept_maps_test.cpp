@@ -188,6 +188,19 @@ TEST_F(KeptMapsTest, AFileThatShrinksIsLetGo) {
   test::expect_error(ErrorKind::kChanged, {"a.ckpt"}, [&] { file->check_unchanged(); });
 }
 
+/// Another one may get its address.
+TEST_F(KeptMapsTest, AFileThatIsClosedIsLetGo) {
+  const std::uint64_t before = KeptMaps::process().bytes();
+  {
+    const ByteSourcePtr file = open_local_file(path_);
+    std::vector<std::byte> out(8000);
+    const StridedRanges ranges(ByteRange(0, 8), 1000, {.source = 60'000, .memory = 8});
+    ASSERT_TRUE(file->gather(ranges, out.data()));
+    EXPECT_EQ(KeptMaps::process().bytes() > before, KeptMaps::process().keeps());
+  }
+  EXPECT_EQ(KeptMaps::process().bytes(), before);
+}
+
 TEST_F(KeptMapsTest, AFileThatHasChangedIsLetGo) {
   if (!KeptMaps::process().keeps()) GTEST_SKIP() << "the address space is limited";
   const std::uint64_t before = KeptMaps::process().bytes();

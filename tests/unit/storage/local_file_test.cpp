@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,6 +30,10 @@ std::string read(const ByteSource& source, std::uint64_t offset, std::size_t cou
   std::string out(count, '?');
   source.read_at(offset, std::as_writable_bytes(std::span(out)));
   return out;
+}
+
+std::uint64_t failures() {
+  return counters().values().sources[static_cast<std::size_t>(SourceKind::kFile)].errors;
 }
 
 TEST(LocalFile, ReadsAnyRange) {
@@ -101,6 +106,51 @@ TEST(LocalFile, RefusesWhatIsNoRegularFile) {
   expect_error(ErrorKind::kMissing, {"no such file"}, [&] { open_local_file(file / "below"); });
 }
 
+/// To open a device, even for a moment, may begin what cannot be undone.
+TEST(LocalFile, DoesNotOpenWhatIsNoRegularFile) {
+  const TempDir dir;
+  const auto fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const Descriptor opened(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(::inotify_add_watch(opened.get(), fifo.c_str(), IN_OPEN), 0);
+  EXPECT_THROW(open_local_file(fifo), Error);
+  inotify_event event{};
+  EXPECT_EQ(::read(opened.get(), &event, sizeof(event)), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+/// The rest of the process may have opened more than was left to it.
+TEST(LocalFile, IsOpenedWhereTheLastDescriptorsAreShared) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  DescriptorPool pool(0, 1);
+  const ByteSourcePtr other = open_local_file(dir.write("b.ckpt", "x"), pool);
+  other->check_unchanged();
+  ASSERT_EQ(pool.kept(), 1U);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<Descriptor> all;
+  while (all.empty() || all.back()) all.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(errno, EMFILE);
+  EXPECT_NO_THROW(open_local_file(path, pool));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(LocalFile, SaysWhatHasFailed) {
+  const TempDir dir;
+  const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", "0123456789"));
+  const std::uint64_t before = failures();
+  const Descriptor directory(::open(dir.path().c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_GE(::dup3(directory.get(), source->descriptor()->get(), O_CLOEXEC), 0);
+  expect_error(ErrorKind::kIo, {"a.ckpt", "offset 2", "read"}, [&] { read(*source, 2, 4); });
+  EXPECT_EQ(failures(), before + 1);
+  ASSERT_EQ(::close(source->descriptor()->get()), 0);
+  expect_error(ErrorKind::kIo, {"a.ckpt", "examine"}, [&] { source->check_unchanged(); });
+}
+
 TEST(LocalFile, RefusesASocket) {
   const TempDir dir;
   const auto path = dir.path() / "s";
@@ -133,8 +183,10 @@ TEST(LocalFile, SaysThatItHasBecomeShorter) {
   const ByteSourcePtr source = open_local_file(path);
   ASSERT_EQ(::truncate(path.c_str(), 4), 0);
   EXPECT_EQ(read(*source, 0, 4), "0123");
+  const std::uint64_t before = failures();
   expect_error(ErrorKind::kChanged, {"a.ckpt", "offset 4", "become shorter", "mount again"},
                [&] { read(*source, 2, 4); });
+  EXPECT_EQ(failures(), before + 1);
   expect_error(ErrorKind::kChanged, {"a.ckpt", "become shorter", "mount again"},
                [&] { source->check_unchanged(); });
 }

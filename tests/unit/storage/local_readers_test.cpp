@@ -1,95 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/local_readers.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "hand_fetcher.h"
+#include "local_readers_fixture.h"
 
 namespace reshardfs {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using test::kEndless;
+using test::kNone;
+using test::LocalReadersTest;
+using test::Names;
 using test::until;
-using testing::Test;
-using Names = std::vector<std::string>;
-
-/// Nothing is ever stuck.
-constexpr milliseconds kEndless = hours(1);
-/// Everything is, as soon as somebody looks.
-constexpr milliseconds kNone{0};
-
-class LocalReadersTest : public Test {
- protected:
-  using Answering = LocalReaders::Answering;
-
-  ~LocalReadersTest() override {
-    let_all_go();
-    if (readers_) until([this] { return readers_->figures().in_flight == 0; });
-  }
-
-  void start(const LocalReaders::Limits& limits) {
-    readers_ = std::make_unique<LocalReaders>(limits);
-  }
-  static LocalReaders::FilePtr new_file() {
-    return LocalReaders::file_of(std::make_shared<FileSystemSpeed>());
-  }
-  bool hangs(const LocalReaders::FilePtr& file) const {
-    return readers_->answering(file) > Answering::kUnknown;
-  }
-  /// A read that ends when the test says so.
-  void submit(const LocalReaders::FilePtr& file, const std::string& name,
-              Foresight when = Foresight::kNow) {
-    readers_->submit(file, when, [this, name] {
-      std::unique_lock lock(mutex_);
-      begun_.push_back(name);
-      changed_.notify_all();
-      changed_.wait(lock, [&] { return all_may_go_ || may_go_.contains(name); });
-    });
-  }
-  void let_go(const std::string& name) {
-    const std::scoped_lock lock(mutex_);
-    may_go_.insert(name);
-    changed_.notify_all();
-  }
-  void let_all_go() {
-    const std::scoped_lock lock(mutex_);
-    all_may_go_ = true;
-    changed_.notify_all();
-  }
-  /// Waits until so many have begun. @return their names in that order.
-  Names await(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return begun_.size() >= count; });
-    return begun_;
-  }
-  Names sorted(std::size_t count) {
-    Names names = await(count);
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  std::unique_ptr<LocalReaders> readers_;
-
- private:
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  Names begun_;
-  std::set<std::string> may_go_;
-  bool all_may_go_ = false;
-};
 
 TEST_F(LocalReadersTest, ReadManyRangesOfAFileAtOnce) {
   start({.at_once = 8, .of_file = 3, .patience = kEndless});
@@ -304,100 +234,6 @@ TEST_F(LocalReadersTest, WaitLongerForWhatUsuallyTakesLong) {
   await(1);
   EXPECT_FALSE(hangs(file));
   EXPECT_GT(readers_->patience(file), milliseconds(1600));
-}
-
-TEST(FileSystemSpeed, IsSlowAfterSomeLateReads) {
-  FileSystemSpeed speed;
-  EXPECT_FALSE(speed.is_slow());
-  for (int i = 0; i < 1000; ++i) speed.note(4096, std::chrono::microseconds(900));
-  speed.note(4096, milliseconds(20));
-  EXPECT_FALSE(speed.is_slow());
-  for (int i = 0; i < 3; ++i) {
-    // The kernel had more of it in its cache than was asked for.
-    for (int j = 0; j < 10; ++j) speed.note(4096, std::chrono::microseconds(3));
-    speed.note(4096, milliseconds(20));
-  }
-  speed.note(4096, milliseconds(20));
-  EXPECT_TRUE(speed.is_slow());
-}
-
-TEST(FileSystemSpeed, TakesLongReadsToBeLongerOnTheirWay) {
-  FileSystemSpeed speed;
-  for (int i = 0; i < 100; ++i) speed.note(8 << 20, milliseconds(16));
-  EXPECT_FALSE(speed.is_slow());
-}
-
-TEST(FileSystemSpeed, IsNotSlowForever) {
-  FileSystemSpeed speed;
-  for (int i = 0; i < 100; ++i) speed.note(4096, milliseconds(20));
-  for (int i = 0; i < 100; ++i) speed.note(4096, std::chrono::microseconds(3));
-  EXPECT_TRUE(speed.is_slow());
-  for (int i = 0; i < 1000; ++i) speed.note(4096, std::chrono::microseconds(3));
-  EXPECT_FALSE(speed.is_slow());
-}
-
-TEST(FileSystemSpeed, KnowsOfDirectReadsThatAreStuck) {
-  FileSystemSpeed speed;
-  const auto now = FileSystemSpeed::Clock::now();
-  {
-    const FileSystemSpeed::DirectRead read(speed);
-    speed.look(now);
-    EXPECT_FALSE(speed.is_stuck());
-    speed.look(now + hours(1));
-    EXPECT_TRUE(speed.is_stuck());
-    for (int i = 0; i < 100; ++i) speed.note(1, milliseconds(200));
-    speed.look(now + milliseconds(1000));
-    EXPECT_FALSE(speed.is_stuck()) << "it usually takes long";
-    speed.look(now + hours(1));
-    EXPECT_TRUE(speed.is_stuck());
-  }
-  speed.look(now + hours(1));
-  EXPECT_FALSE(speed.is_stuck());
-}
-
-TEST(FileSystemSpeed, FindsAPlaceForManyDirectReads) {
-  FileSystemSpeed speed;
-  std::vector<std::unique_ptr<FileSystemSpeed::DirectRead>> reads;
-  for (int i = 0; i < 200; ++i) {
-    reads.push_back(std::make_unique<FileSystemSpeed::DirectRead>(speed));
-  }
-  const auto later = FileSystemSpeed::Clock::now() + hours(1);
-  speed.look(later);
-  EXPECT_TRUE(speed.is_stuck());
-  reads.clear();
-  speed.look(later);
-  EXPECT_FALSE(speed.is_stuck());
-}
-
-TEST(FileSystemSpeed, TellsWhetherAnyIsStuck) {
-  const auto one = FileSystemSpeed::of(12347);
-  EXPECT_FALSE(FileSystemSpeed::is_any_stuck(FileSystemSpeed::Clock::now()));
-  const FileSystemSpeed::DirectRead read(*one);
-  EXPECT_TRUE(FileSystemSpeed::is_any_stuck(FileSystemSpeed::Clock::now() + hours(1)));
-  EXPECT_TRUE(one->is_stuck());
-  EXPECT_FALSE(FileSystemSpeed::of(12348)->is_stuck());
-}
-
-TEST(FileSystemSpeed, WhatTheProcessBeforeAForkReadIsNotStuck) {
-  FileSystemSpeed speed;
-  const FileSystemSpeed::DirectRead read(speed);
-  speed.add_stuck(1);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool before = speed.is_stuck();
-    speed.look(FileSystemSpeed::Clock::now() + hours(1));
-    ::_exit(before || speed.is_stuck() ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_TRUE(speed.is_stuck());
-}
-
-TEST(FileSystemSpeed, IsOneForAllFilesOfADevice) {
-  const auto first = FileSystemSpeed::of(12345);
-  EXPECT_EQ(FileSystemSpeed::of(12345), first);
-  EXPECT_NE(FileSystemSpeed::of(12346), first);
 }
 
 }  // namespace
