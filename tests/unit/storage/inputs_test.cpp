@@ -124,6 +124,66 @@ TEST_F(InputsTest, ReadsSavedFilesAsTheyWere) {
   EXPECT_EQ(read(path, recording(nullptr, std::make_shared<Inputs>())), "new contents");
 }
 
+TEST_F(InputsTest, ReadsAnyRangeOfASavedFile) {
+  const fs::path path = dir_.write("config.json", "0123456789");
+  read(path, recording(nullptr, inputs_));
+  fs::remove(path);
+  const ByteSourcePtr saved =
+      open_file(path, recording(nullptr, std::make_shared<Inputs>(inputs_->saved())));
+  std::string out(4, '?');
+  saved->read_at(3, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, "3456");
+  test::expect_error(ErrorKind::kBadInput, {"config.json", "has only 10"},
+                     [&] { saved->read_at(7, std::as_writable_bytes(std::span(out))); });
+}
+
+/// On a server, times may be those of a list or of an answer.
+TEST_F(InputsTest, RefusesAnotherContentOfARemoteFile) {
+  /// A file of a server.
+  class Remote final : public ByteSource {
+   public:
+    explicit Remote(ByteSourcePtr file) : file_(std::move(file)) {}
+    const std::string& name() const override { return file_->name(); }
+    std::uint64_t size() const override { return file_->size(); }
+    std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
+    FileStamp stamp() const override { return file_->stamp(); }
+    bool is_remote() const noexcept override { return true; }
+    void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+      file_->read_at(offset, out);
+    }
+    void check_unchanged() const override {}
+
+   private:
+    const ByteSourcePtr file_;
+  };
+  const fs::path path = dir_.write("config.json", "{}");
+  const Remote file(open_file(path));
+  inputs_->add_read(path, file, "{}");
+  inputs_->add_read(path, file, "{}");
+  test::expect_error(ErrorKind::kChanged, {"config.json", "changed while"},
+                     [&] { inputs_->add_read(path, file, "{ }"); });
+}
+
+/// It is what makes lists of servers come at once.
+TEST_F(InputsTest, TellsTheTreeThatItRecordsOfLists) {
+  class Tree final : public SourceTree {
+   public:
+    ByteSourcePtr open_source(const fs::path& path) const override { return open_file(path); }
+    std::vector<DirectoryEntry> list(const fs::path& path) const override {
+      return list_directory(path);
+    }
+    PathKind kind(const fs::path& path) const override { return path_kind(path); }
+    std::int64_t known_mtime_ns(const fs::path& /*path*/) const override { return 0; }
+    void foresee_lists(std::span<const fs::path> paths) const override { foreseen += paths.size(); }
+    mutable std::size_t foreseen = 0;
+  };
+  const auto tree = std::make_shared<const Tree>();
+  const std::vector<fs::path> paths{dir_.path(), dir_.path() / "below"};
+  recording(tree, inputs_)->foresee_lists(paths);
+  EXPECT_EQ(tree->foreseen, 2U);
+  recording(nullptr, inputs_)->foresee_lists(paths);
+}
+
 TEST_F(InputsTest, SavesNoLargeFile) {
   const SourceTreePtr tree = recording(nullptr, inputs_);
   const fs::path large = dir_.write("index.json", std::string(Inputs::kMostBytesOfFile + 1, ' '));

@@ -93,6 +93,29 @@ TEST_F(LocalFetcherTest, FailsWhenTheFileHasChangedMeanwhile) {
   expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, [&] { ended.get(); });
 }
 
+TEST_F(LocalFetcherTest, ChecksTheFileOnAnotherThread) {
+  const auto check = [this] {
+    std::promise<void> ended;
+    fetcher_.check([&ended](std::exception_ptr failure) {
+      failure ? ended.set_exception(failure) : ended.set_value();
+    });
+    ended.get_future().get();
+  };
+  check();
+  file_->change();
+  expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, check);
+}
+
+TEST_F(LocalFetcherTest, EndsWhereNoReadCanBegin) {
+  const LocalFetcher fetcher(file_, "", speed_, []() -> LocalReaders& {
+    throw Error(ErrorKind::kInternal, "the test has no reader");
+  });
+  std::promise<void> ended;
+  fetcher.fetch(ByteRange(0, 2 * kUnit), {std::span(bytes_).first(2 * kUnit)}, Foresight::kNow,
+                [&ended](std::exception_ptr failure) { ended.set_exception(failure); });
+  expect_error(ErrorKind::kInternal, {"the test has no reader"}, [&] { ended.get_future().get(); });
+}
+
 TEST_F(LocalFetcherTest, TellsHowLongReadsTake) {
   fetch(ByteRange(0, 4 * kUnit), {std::span(bytes_).first(4 * kUnit)}).get();
   EXPECT_GT(speed_->usual().count(), 0);

@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -57,12 +60,38 @@ TEST_F(LocalIdentity, DependsOnEveryField) {
   EXPECT_EQ(all.size(), 6U);
 }
 
+/// The number of a device depends on what was mounted before; a server has its own.
+TEST_F(LocalIdentity, NamesAFileSystemByItsOwnId) {
+  struct statfs system {};
+  ASSERT_EQ(::statfs(path_.c_str(), &system), 0);
+  std::array<unsigned, 2> id{};
+  std::memcpy(id.data(), &system.f_fsid, sizeof(id));
+  if (id == std::array<unsigned, 2>{}) GTEST_SKIP() << "this file system has none";
+  const std::string identity = local_identity(path_, examine(path_), later_);
+  EXPECT_NE(identity.find("\n" + std::to_string(system.f_type) + " " + std::to_string(id[0]) + " " +
+                          std::to_string(id[1]) + "\n"),
+            std::string::npos)
+      << identity;
+}
+
+TEST_F(LocalIdentity, NamesWhatCannotBeAskedByItsDevice) {
+  const std::string identity = local_identity(directory_.path() / "gone", examine(path_), later_);
+  EXPECT_NE(identity.find("\n" + std::to_string(examine(path_).st_dev) + "\n"), std::string::npos)
+      << identity;
+}
+
 TEST_F(LocalIdentity, IsUnknownWhileAnotherWriteMightLeaveTheSameTimes) {
   struct stat found = examine(path_);
   const auto written = Clock::time_point(seconds(found.st_mtim.tv_sec) +
                                          std::chrono::microseconds(found.st_mtim.tv_nsec / 1000));
   EXPECT_EQ(local_identity(path_, found, written + std::chrono::milliseconds(1900)), "");
   EXPECT_NE(local_identity(path_, found, written + std::chrono::milliseconds(2100)), "");
+  struct stat whole = found;
+  whole.st_mtim.tv_nsec = whole.st_ctim.tv_nsec = 0;
+  const Clock::time_point settled(
+      seconds(std::max(whole.st_mtim.tv_sec, whole.st_ctim.tv_sec) + 2));
+  EXPECT_NE(local_identity(path_, whole, settled), "");
+  EXPECT_EQ(local_identity(path_, whole, settled - std::chrono::nanoseconds(1)), "");
   EXPECT_EQ(local_identity(path_, found, written - seconds(100)), "");
   // An old modification time can be set; the change time cannot.
   found.st_mtim.tv_sec -= 1000;

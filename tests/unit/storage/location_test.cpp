@@ -54,6 +54,8 @@ TEST(Location, UrlsAreNamedWithoutEncodingAndQuery) {
       {"http://h/100%", "http://h/100%"},
       {"s3://Bucket/a/b/", "s3://Bucket/a/b"},
       {"S3://bucket", "s3://bucket"},
+      {"s3://", "s3://"},
+      {"s3:///", "s3://"},
       {"s3://bucket/a?b#c%20+", "s3://bucket/a?b#c%20+"},
       {"urls:///d/list.json", "urls:///d/list.json"}};
   for (const auto& [text, name] : names) {
@@ -68,6 +70,9 @@ TEST(Location, RequestsAreAsTheUrlWasGiven) {
     EXPECT_EQ(asked(text), text);
   }
   EXPECT_EQ(asked("http://r/a b"), "http://r/a%20b");
+  EXPECT_EQ(asked("http://r/a\"b\x7f"
+                  "c~"),
+            "http://r/a%22b%7Fc~");
   EXPECT_EQ(asked("http://r/g/#x"), "http://r/g");
 }
 
@@ -106,6 +111,19 @@ TEST(Location, UserNamesAreRefusedAndNotShown) {
 TEST(Location, RefusesUrlsThatNobodyReads) {
   expect_error(ErrorKind::kUnsupported, {"'ftp://'", "http", "s3"}, [] { location("ftp://h/x"); });
   expect_error(ErrorKind::kUnsupported, {"'hdfs://'"}, [] { absolute_source("hdfs://h/x.json"); });
+  expect_error(ErrorKind::kUnsupported, {"'hf://'", "hf download"}, [] { location("hf://a/b"); });
+  for (const char* const text : {"gs://b", "oss://b", "r2://b"}) {
+    expect_error(ErrorKind::kUnsupported, {"not supported", "--s3-endpoint"},
+                 [&] { location(text); });
+  }
+  for (const char* const text : {"hdfs://h/x", "hf://a/b"}) {
+    try {
+      location(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("--s3-endpoint"), std::string::npos) << text;
+    }
+  }
   expect_error(ErrorKind::kUsage, {"no host"}, [] { location("http:///x"); });
   expect_error(ErrorKind::kUsage, {"no host"}, [] { location("https://?x"); });
 }

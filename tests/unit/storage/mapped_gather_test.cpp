@@ -100,6 +100,11 @@ TEST_F(MappedGather, GivesUpOnPagesThatTheFileHasLost) {
   EXPECT_EQ(gather(fd_, there), expected(there));
 }
 
+TEST_F(MappedGather, GivesUpOnAnEmptyFile) {
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EQ(gather(fd_, packed(0, 8, 16, 4)), "");
+}
+
 TEST_F(MappedGather, GivesUpOnWhatCannotBeMapped) {
   EXPECT_EQ(gather(-1, packed(0, 8, 16, 4)), "");
 }
@@ -146,21 +151,45 @@ TEST_F(MappedGather, SurvivesAFileThatShrinksUnderManyReaders) {
 }
 
 /// A page of a map that the file behind it does not have.
-[[noreturn]] void touch_a_lost_page(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY);
+char* lost_page(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDWR);
   std::filesystem::resize_file(path, 0);
-  const auto* map =
-      static_cast<const volatile char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
-  std::_Exit(*map);
+  return static_cast<char*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+}
+[[noreturn]] void touch_a_lost_page(const std::filesystem::path& path) {
+  std::_Exit(*static_cast<const volatile char*>(lost_page(path)));
 }
 
 using MappedGatherDeathTest = MappedGather;
 
 TEST_F(MappedGatherDeathTest, LeavesTheFaultsOfOthersAlone) {
-  gather(fd_, packed(0, 8, 16, 4));
+  const StridedRanges ranges = packed(0, 8, 16, 4);
+  gather(fd_, ranges);
   // A sanitizer's handler, to which they are passed on, ends the process in another way.
+  auto* const out = reinterpret_cast<std::byte*>(lost_page(dir_.write("out", "x")));
+  EXPECT_DEATH(gather_from_map(fd_, ranges, out), "") << "of what it copies into, too";
   EXPECT_DEATH(touch_a_lost_page(path_), "");
   EXPECT_DEATH(::raise(SIGBUS), "");
+  EXPECT_DEATH(::kill(::getpid(), SIGBUS), "");
+}
+
+/// In a program of its own, whose handler was there first.
+TEST_F(MappedGatherDeathTest, PassesTheFaultsOfOthersOn) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto touch_behind = [&](const struct sigaction& own) {
+    ::sigaction(SIGBUS, &own, nullptr);
+    gather(fd_, packed(0, 8, 16, 4));
+    touch_a_lost_page(path_);
+  };
+  struct sigaction with_address {};
+  with_address.sa_flags = SA_SIGINFO;
+  with_address.sa_sigaction = [](int, siginfo_t* info, void*) {
+    ::_exit(info->si_addr != nullptr ? 7 : 1);
+  };
+  EXPECT_EXIT(touch_behind(with_address), testing::ExitedWithCode(7), "");
+  struct sigaction simple {};
+  simple.sa_handler = [](int signal) { ::_exit(signal == SIGBUS ? 8 : 1); };
+  EXPECT_EXIT(touch_behind(simple), testing::ExitedWithCode(8), "");
 }
 
 TEST(LocalFileGather, CountsTheBytesOfThePiecesAlone) {

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
@@ -31,6 +32,11 @@ TEST(PathStamp, IsEmptyWhereNothingIs) {
   EXPECT_EQ(path_stamp(dir.write("file", "x") / "below"), "");
   fs::create_symlink("itself", dir.path() / "itself");
   EXPECT_EQ(path_stamp(dir.path() / "itself"), "");
+}
+
+TEST(PathStamp, SaysWhatCannotBeExamined) {
+  test::expect_error(ErrorKind::kIo, {"examine", "too long"},
+                     [] { path_stamp("/" + std::string(300, 'x')); });
 }
 
 TEST(PathStamp, TellsOneFileFromAnother) {
@@ -79,6 +85,35 @@ TEST(TreeStamp, TellsOfAllThatLiesBelow) {
   fs::remove_all(step);
   EXPECT_TRUE(changes());
   EXPECT_FALSE(changes());
+}
+
+TEST(TreeStamp, TellsOfNamesAndOfAnEmptyDirectory) {
+  const test::TempDir dir;
+  const fs::path step = dir.path() / "step";
+  fs::create_directories(step / "rank_0");
+  set_mtime(step, 1000);
+  const std::string before = tree_stamp(step);
+  fs::rename(step / "rank_0", step / "rank_1");
+  set_mtime(step, 1000);
+  EXPECT_NE(tree_stamp(step), before);
+  fs::remove(step / "rank_1");
+  set_mtime(step, 1000);
+  const std::string empty = tree_stamp(step);
+  set_mtime(step, 2000);
+  EXPECT_NE(tree_stamp(step), empty);
+}
+
+TEST(TreeStamp, TellsOfFilesOnEachLevel) {
+  const test::TempDir dir;
+  const fs::path step = dir.path() / "step";
+  std::string path = "step";
+  for (int level = 1; level <= 6; ++level) {
+    dir.write(path + "/file", "x");
+    const std::string before = tree_stamp(step);
+    dir.write(path + "/file", "xy");
+    EXPECT_NE(tree_stamp(step), before) << path;
+    path += "/below";
+  }
 }
 
 TEST(TreeStamp, EndsWhereALinkLeadsUp) {
