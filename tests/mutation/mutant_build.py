@@ -2,7 +2,8 @@
 """Builds all mutants at once, each behind a switch, and judges one after another.
 
 The build is of a copy of the checkout. Each test runs alone once, to learn which switches it reaches: a
-mutant is judged by these tests alone.
+mutant is judged by these tests alone. What a layer's own tests do not kill, tests that mount the program
+may (mounted_judges.py).
 """
 
 from __future__ import annotations
@@ -22,17 +23,24 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mounted_judges import MOUNTED, PROGRAMS
 from mutator import Mutant
 from switches import Switched, constants_of
 
 HERE = Path(__file__).resolve().parent
 MEMORY_KIB = 3 << 20
+MOUNTED_SECONDS = 8  # of tests that mount, for one mutant; the quickest first
 PROPERTY = ["--pairs", "60", "--seed", "1", "--tensors", "10"]
 # Who judges a layer's mutants: its own tests first.
 JUDGES = {"layout": ["unit_layout", "unit_plan", "property"],
           "plan": ["unit_plan", "unit_view", "unit_report", "property"],
           "fuse": ["unit_fuse", "protocol_tests"],
           "storage": ["unit_storage", "protocol_tests"]}
+# A test that mounts leaves neither a process nor a mount, whatever a mutant does; and it keeps no mount
+# of others alive, whose copies its namespace has. The shell is the first process there, and takes in daemons.
+ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c",
+         "awk '$3 ~ /^fuse/ { print $2 }' /proc/self/mounts | xargs -r umount -l 2> /dev/null; "
+         'limit=$1; shift; timeout -s KILL $limit "$@"; exit $?', "sh"]
 PLACE = re.compile(r"^(/[^:\n]+):(\d+):(\d+): (.*)$", re.MULTILINE)
 # In what the compiler says about the operators of switches.h.
 NUMBER = re.compile(r"^\S*: In .*kNumber = (\d+)\W", re.MULTILINE)
@@ -57,6 +65,9 @@ class Test:
     program: str
     name: str  # empty: all that the program does
 
+    def mounts(self) -> bool:
+        return self.program in MOUNTED
+
 
 @dataclasses.dataclass
 class Verdict:
@@ -74,10 +85,10 @@ def put(path: Path, content: bytes) -> None:
 
 
 class Build:
-    """@param mutants all of some files."""
+    """@param mutants all of some files. @param mounts whether tests that mount judge, too."""
 
-    def __init__(self, root: Path, directory: Path, mutants: list[Mutant], jobs: int):
-        self.root, self.directory, self.jobs = root, directory, jobs
+    def __init__(self, root: Path, directory: Path, mutants: list[Mutant], jobs: int, mounts: bool = False):
+        self.root, self.directory, self.jobs, self.mounts = root, directory, jobs, mounts
         self.tree, self.build = directory / "tree", directory / "build"
         self.numbers = {mutant.key(): number for number, mutant in enumerate(mutants, 1)}
         self.switches = dict(enumerate(mutants, 1))
@@ -87,7 +98,7 @@ class Build:
         self.files: dict[str, Switched] = {}
         self.left_out: set[int] = set()
         self.known = directory / "left_out.json"  # of an earlier run, which was as long
-        self.paths: dict[str, Path] = {}
+        self.commands: dict[str, list[str]] = {}  # of each program of tests
         self.seconds: dict[Test, float] = {}
         self.reached: dict[int, list[Test]] = {}
 
@@ -105,10 +116,14 @@ class Build:
             self.write(file)
         layers = sorted({Path(file).parts[1] for file in files})
         programs = list(dict.fromkeys(judge for layer in layers for judge in JUDGES[layer]))
-        self.compile(programs)
-        self.paths = {program: next(path for path in self.build.rglob(program) if path.is_file())
-                      for program in programs}
-        self.learn(programs)
+        self.compile([*programs, *(PROGRAMS if self.mounts else [])])
+        self.commands = {program: [str(next(path for path in self.build.rglob(program) if path.is_file()))]
+                         for program in programs}
+        if self.mounts:
+            listed = call(["ctest", "--test-dir", str(self.build), "--show-only=json-v1"])
+            self.commands |= {test["name"]: test["command"] for test in json.loads(listed)["tests"]
+                              if test["name"] in MOUNTED}
+        self.learn(list(self.commands))
 
     @staticmethod
     def name(switch: Mutant) -> tuple[str, str, str, int]:
@@ -162,8 +177,10 @@ class Build:
     def tests_of(self, program: str) -> list[Test]:
         if program == "property":
             return [Test(program, "")]
+        if program in MOUNTED:
+            return [Test(program, name) for name in MOUNTED[program]]
         tests, suite = [], ""
-        for line in call([str(self.paths[program]), "--gtest_list_tests"]).splitlines():
+        for line in call([*self.commands[program], "--gtest_list_tests"]).splitlines():
             name = line.split("#")[0].rstrip()
             if not line.startswith(" "):
                 suite = name
@@ -188,21 +205,33 @@ class Build:
         if number in self.left_out:
             return Verdict("does not compile")
         tests = self.reached.get(number, [])
-        for program in dict.fromkeys(test.program for test in tests):
-            own = [test for test in tests if test.program == program]
+        groups: dict[object, list[Test]] = {}  # one run each
+        spent = 0.0
+        for test in sorted(tests, key=lambda test: self.seconds[test] if test.mounts() else 0):
+            spent += self.seconds[test] if test.mounts() else 0
+            if spent <= MOUNTED_SECONDS:
+                groups.setdefault(test if test.mounts() else test.program, []).append(test)
+        for own in groups.values():
             limit = 5 + 6 * sum(self.seconds[test] for test in own)
             result = self.run(own, {"RESHARDFS_MUTANT": str(number)}, limit)
             if result != "passed":
-                return Verdict("killed", program, result == "too slow")
+                return Verdict("killed", own[0].program, result == "too slow")
         return Verdict("survived" if tests else "not reached")
 
     def run(self, tests: list[Test], environment: dict[str, str], limit: float) -> str:
         """"passed", "failed" or "too slow". @param tests of one program."""
-        command = [str(self.paths[tests[0].program])]
-        command += ["--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=" + ":".join(
-            test.name for test in tests)] if tests[0].name else PROPERTY
-        shell = f'ulimit -c 0; ulimit -v {MEMORY_KIB}; ulimit -t {math.ceil(limit)}; exec "$@"'
+        command = self.commands[tests[0].program]
+        names = [test.name for test in tests]
+        if tests[0].mounts():
+            command = [*ALONE, str(math.ceil(limit)), *command, *names]
+            limit += 60  # to end all processes
+        elif names[0]:
+            command = [*command, "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=" + ":".join(names)]
+        else:
+            command = [*command, *PROPERTY]
+        shell = f'ulimit -c 0; ulimit -d {MEMORY_KIB}; ulimit -t {math.ceil(limit)}; exec "$@"'
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
+            os.chmod(scratch, 0o755)  # tests run the program as other users, too
             process = subprocess.Popen(["/bin/sh", "-c", shell, "sh", *command], cwd=scratch,
                                        env={**os.environ, **environment, "TMPDIR": scratch},
                                        start_new_session=True, stdin=subprocess.DEVNULL,
@@ -215,6 +244,6 @@ class Build:
                 with contextlib.suppress(ProcessLookupError):  # with the children that it left
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        if code in (-signal.SIGXCPU, -signal.SIGKILL, 128 + signal.SIGKILL):
             return "too slow"
         return "passed" if code == 0 else "failed"

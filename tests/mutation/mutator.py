@@ -193,8 +193,11 @@ class Mutator:
 
     def mutants(self) -> list[Mutant]:
         header = self.file.endswith(".h")
+        asserted = -1  # up to this token, a static_assert, which is no code
         for i, token in enumerate(self.tokens):
-            if token.in_template or (header and not token.in_body):
+            if token.text == "static_assert":
+                asserted = self.tokens[i + 1].partner
+            if i <= asserted or token.in_template or (header and not token.in_body):
                 continue
             if token.kind == "number":
                 self.number(i)
@@ -208,8 +211,8 @@ class Mutator:
 
     def number(self, i: int) -> None:
         match = re.fullmatch(r"(0|[1-9][\d']*)([uUlL]*)", self.tokens[i].text)
-        if not match:
-            return  # hexadecimal ones are masks and hashes
+        if not match or self.text(i - 1) == "case":
+            return  # hexadecimal ones are masks and hashes; behind `case` no switch can be
         value, suffix = int(match[1].replace("'", "")), match[2]
         if value == 1:
             self.replace("value", i, "0" + suffix)

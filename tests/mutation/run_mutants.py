@@ -22,6 +22,7 @@ from pathlib import Path
 
 import mutant_build
 import mutator
+from mounted_judges import MOUNTED
 
 UNNOTICED = ("survived", "not reached")
 HERE = Path(__file__).resolve().parent
@@ -47,7 +48,7 @@ def read_equivalent(path: Path) -> dict[tuple[str, str], dict[str, str]]:
             change, separator, reason = line.strip().partition(": ")
             if not separator or not reason:
                 sys.exit(f"{path}: no reason in: {line}")
-            changes[change] = reason
+            changes.update(dict.fromkeys(change.split(" | "), reason))
         else:
             file, _, text = line.partition(": ")
             changes = found.setdefault((file, text), {})
@@ -98,6 +99,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--at-least", type=float, default=95, metavar="PERCENT",
                         help="must be killed (default: 95)")
+    parser.add_argument("--integration", action="store_true",
+                        help="let tests that mount judge what the layer's own do not kill; as root")
     parser.add_argument("--equivalent", type=Path, default=HERE / "equivalent.txt",
                         help="mutants that cannot change what the program does")
     parser.add_argument("--list", action="store_true", help="print the mutants, and build nothing")
@@ -144,13 +147,16 @@ class Run:
         """Prints a table; the share of mutants that were killed."""
         counts: dict[str, Counter] = {}
         for mutant, verdict in self.results:
-            counts.setdefault(mutant.file, Counter())[verdict.outcome] += 1
+            own = counts.setdefault(mutant.file, Counter())
+            own[verdict.outcome] += 1
+            own["by mounts"] += verdict.judge in MOUNTED
         total = sum(counts.values(), Counter())
-        print(f"{'file':46}{'killed':>8}{'survived':>10}{'not reached':>13}{'equivalent':>12}{'no compile':>12}")
+        columns = ["killed", "by mounts", "survived", "not reached", "equivalent", "does not compile"]
+        print(f"{'file':46}" + "".join(f"{name:>{len(name) + 2}}" for name in columns))
         for file, own, same in [*((file, own, equivalent[file]) for file, own in sorted(counts.items())),
                                 ("all", total, equivalent.total())]:
-            print(f"{file:46}{own['killed']:>8}{own['survived']:>10}{own['not reached']:>13}{same:>12}"
-                  f"{own['does not compile']:>12}")
+            own["equivalent"] = same
+            print(f"{file:46}" + "".join(f"{own[name]:>{len(name) + 2}}" for name in columns))
         by_judge = Counter(verdict.judge for _, verdict in self.results if verdict.judge)
         slow = sum(verdict.slow for _, verdict in self.results)
         print("killed by " + ", ".join(f"{judge}: {n}" for judge, n in by_judge.most_common()) +
@@ -180,7 +186,7 @@ def main() -> int:
             print(f"{mutant.file}:{mutant.line}: {mutant.change}")
         print(f"{len(mutants)} mutants, {left_out.total()} equivalent")
         return 0
-    build = mutant_build.Build(ROOT, options.build.resolve(), every, options.jobs)
+    build = mutant_build.Build(ROOT, options.build.resolve(), every, options.jobs, options.integration)
     build.prepare()
     run = Run(options, build)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -72,6 +72,12 @@ class MutatorTest(unittest.TestCase):
                        "x = \"\\\" < 1\";", "x = '1';", "x = R\"(\" < 1)\";", "x = R\"y()\" 1)y\";"):
             self.assertEqual(results(source), [], source)
 
+    def test_leaves_what_only_the_compiler_computes_alone(self):
+        for source in ("static_assert(a == b + 1);", "{ static_assert(sizeof(a) < 4, \"\"); }",
+                       "{ switch (a) { case 2: return b; } }"):
+            self.assertEqual(results(source), [], source)
+        self.assertEqual(results("{ static_assert(a == b); c(); }"), ["{ static_assert(a == b); ; }"])
+
     def test_leaves_texts_together(self):
         self.assertEqual(results('x = "a" + b;'), [])
         self.assertEqual(results('x += ", ";'), [])
