@@ -18,8 +18,6 @@
 
 namespace reshardfs::test {
 
-using Names = std::vector<std::string>;
-
 /// Nothing is ever stuck.
 inline constexpr std::chrono::milliseconds kEndless = std::chrono::hours(1);
 /// Everything is, as soon as somebody looks.
@@ -28,6 +26,7 @@ inline constexpr std::chrono::milliseconds kNone{0};
 class LocalReadersTest : public testing::Test {
  protected:
   using Answering = LocalReaders::Answering;
+  using Names = std::vector<std::string>;
 
   ~LocalReadersTest() override {
     let_all_go();

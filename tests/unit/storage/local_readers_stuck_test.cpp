@@ -21,7 +21,6 @@ using std::chrono::milliseconds;
 using test::kEndless;
 using test::kNone;
 using test::LocalReadersTest;
-using test::Names;
 using test::until;
 
 /// Its reads have long to come back.

@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 using test::kEndless;
 using test::kNone;
 using test::LocalReadersTest;
-using test::Names;
 using test::until;
 
 TEST_F(LocalReadersTest, ReadManyRangesOfAFileAtOnce) {
