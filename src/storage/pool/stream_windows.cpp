@@ -32,17 +32,11 @@ std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
 /// A random read may come near the last place by chance. It must not count as a sequential one,
 /// because what is then fetched ahead would be wasted.
 bool StreamWindows::goes_on(Stream& stream, const ByteRange& read) noexcept {
-  if (stream.window > 0 && read.offset() <= stream.horizon + kNear) return true;
-  const bool behind_it = read.offset() <= stream.next + kGap;
-  if (behind_it && read.end() - stream.next <= read.length() + kGap) {
-    stream.in_a_row = 0;
-    return true;
-  }
-  if (read.offset() > stream.next + kNear) {
-    stream.in_a_row = 0;
-    return false;
-  }
-  return ++stream.in_a_row >= kEnough;
+  if (stream.window > 0) return true;  // stream_of() takes nothing that is further away
+  const bool follows = read.offset() <= stream.next + kGap;
+  const bool is_near = read.offset() <= stream.next + kNear;
+  stream.in_a_row = is_near && !follows ? stream.in_a_row + 1 : 0;
+  return follows || stream.in_a_row >= kEnough;
 }
 
 /// Reads far behind the furthest one are of the stream, too, as long as its region reaches back.

@@ -131,6 +131,66 @@ TEST_F(StreamWindowsTest, TheWindowDoublesUpToItsLimit) {
             (std::vector<std::uint64_t>{4 * kMib, 8 * kMib, 16 * kMib, 32 * kMib, 64 * kMib}));
 }
 
+TEST_F(StreamWindowsTest, AWindowMovesInStepsOfAMebibyte) {
+  std::vector<std::uint64_t> at;
+  for (std::uint64_t offset = 0; offset < 4 * kMib; offset += kRead) {
+    const auto ahead = read(offset, nullptr, kFirst).ahead;
+    if (ahead.empty()) continue;
+    at.push_back(offset + kRead);
+    EXPECT_EQ(ahead.length(), at.size() == 1 ? kFirst : kMib);
+    EXPECT_EQ(ahead.end(), offset + kRead + kFirst);
+  }
+  EXPECT_EQ(at, (std::vector<std::uint64_t>{2 * kRead, 2 * kRead + kMib, 2 * kRead + 2 * kMib,
+                                            2 * kRead + 3 * kMib}));
+}
+
+TEST_F(StreamWindowsTest, AWindowDoublesWhenAQuarterOfItHasBeenRead) {
+  std::vector<std::uint64_t> grows;
+  std::uint64_t window = 0;
+  for (std::uint64_t at = 0; at < 40 * kMib; at += kRead) {
+    const auto ahead = read(at).ahead;
+    if (ahead.empty()) continue;
+    const std::uint64_t now = ahead.end() - (at + kRead);
+    if (now > window) grows.push_back(at + kRead);
+    window = std::max(now, window);
+  }
+  const std::uint64_t first = 2 * kRead;
+  EXPECT_EQ(grows, (std::vector<std::uint64_t>{first, first + kMib / 2, first + 3 * kMib / 2,
+                                               first + 7 * kMib / 2, first + 15 * kMib / 2,
+                                               first + 31 * kMib / 2}));
+}
+
+TEST_F(StreamWindowsTest, AReadMayPassOverALittle) {
+  read(0);
+  EXPECT_FALSE(read(kRead + 64 * kKib).ahead.empty());
+  const char other = 0;
+  read(0, &other);
+  EXPECT_TRUE(read(kRead + 64 * kKib + 1, &other).ahead.empty());
+}
+
+TEST_F(StreamWindowsTest, ManyReadsThatAreNearEachOtherAreAStream) {
+  std::uint64_t at = 0;
+  const auto next = [&](std::uint64_t gap) {
+    at += kRead + gap;
+    return !read(at).ahead.empty();
+  };
+  read(0);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(next(kMib));
+  EXPECT_FALSE(next(4 * kMib + 1)) << "further away";
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(next(kMib));
+  EXPECT_TRUE(next(4 * kMib));
+}
+
+TEST_F(StreamWindowsTest, AWindowReachesALittleBeyondWhatWasAdvised) {
+  const std::uint64_t limit = 2 * kRead + kFirst + 4 * kMib;
+  read_through(0, 2 * kRead);
+  EXPECT_FALSE(read(limit).ahead.empty());
+  const char other = 0;
+  horizon_ = 0;
+  read_through(0, 2 * kRead, &other);
+  EXPECT_TRUE(read(limit + 1, &other).ahead.empty());
+}
+
 TEST_F(StreamWindowsTest, AdvisesEachByteOnceUpToTheEnd) {
   size_ = 50 * kMib + 3;
   read_through(0, 50 * kMib);
