@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -31,12 +33,16 @@ class UnopenedFetcher final : public test::TestFetcher {
   bool is_opened() const noexcept override { return opened; }
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override {
+    if (fails) throw Error(ErrorKind::kIo, "the test fails it");
     ++fetched;
+    ranges.push_back(range);
     opened = true;
     test::Asked{range, std::move(out), when, std::move(done)}.bring();
   }
   mutable bool opened = false;
   mutable unsigned fetched = 0;
+  mutable std::vector<ByteRange> ranges;
+  bool fails = false;
 };
 
 class CachedFetcherTest : public testing::Test {
@@ -57,8 +63,82 @@ class CachedFetcherTest : public testing::Test {
     return from.fetched > before;
   }
 
+  /// Into pieces of these sizes; checks what comes. @return what had to be fetched.
+  static std::vector<ByteRange> fetch(std::uint64_t offset, const std::vector<std::size_t>& sizes) {
+    const auto from = std::make_shared<UnopenedFetcher>(kSize);
+    from->opened = true;
+    const CachedFetcher fetcher(from, source_cache());
+    const std::size_t sum = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    std::vector<std::byte> out(sum);
+    std::vector<std::span<std::byte>> pieces;
+    for (std::size_t at = 0; const std::size_t size : sizes) {
+      pieces.push_back(std::span(out).subspan(at, size));
+      at += size;
+    }
+    unsigned done = 0;
+    fetcher.fetch(ByteRange(offset, sum), pieces, Foresight::kNow,
+                  [&](const std::exception_ptr& failure) {
+                    EXPECT_EQ(failure, nullptr);
+                    ++done;
+                  });
+    EXPECT_EQ(done, 1U);
+    EXPECT_TRUE(is_of_object(out, offset));
+    return from->ranges;
+  }
+  /// Of blocks from 0 on.
+  static std::vector<bool> kept() {
+    const auto from = std::make_shared<UnopenedFetcher>(kSize);
+    from->opened = true;
+    const CachedFetcher fetcher(from, source_cache());
+    std::vector<bool> has;
+    for (std::uint64_t block = 0; block < 4; ++block) has.push_back(fetcher.has(block));
+    return has;
+  }
+
   test::ProcessCache cache_;
 };
+
+TEST_F(CachedFetcherTest, FetchesOnlyWhatTheCacheLacks) {
+  EXPECT_EQ(fetch(kBlock, {kBlock}), std::vector{ByteRange(kBlock, kBlock)});
+  cache_.reopen();
+  EXPECT_EQ(fetch(0, {kBlock, kBlock, kBlock, 100}),
+            (std::vector{ByteRange(0, kBlock), ByteRange(2 * kBlock, kBlock + 100)}));
+  cache_.reopen();
+  EXPECT_EQ(kept(), (std::vector{true, true, true, true}));
+  EXPECT_TRUE(fetch(0, {kBlock, kBlock, kBlock, 100}).empty());
+}
+
+TEST_F(CachedFetcherTest, KeepsWholeBlocksAlone) {
+  const std::vector<std::size_t> sizes{kBlock / 2, kBlock, 10, kBlock - 10, 60};
+  const ByteRange all(kBlock / 2, 5 * kBlock / 2 + 60);
+  EXPECT_EQ(fetch(kBlock / 2, sizes), std::vector{all});
+  cache_.reopen();
+  EXPECT_EQ(kept(), (std::vector{false, true, false, false}));
+  EXPECT_EQ(fetch(kBlock / 2, sizes),
+            (std::vector{ByteRange(kBlock / 2, kBlock / 2), ByteRange(2 * kBlock, kBlock + 60)}));
+  EXPECT_EQ(fetch(kBlock, {10, kBlock - 10}), std::vector{ByteRange(kBlock, kBlock)});
+}
+
+TEST_F(CachedFetcherTest, EndsOnceWhereNothingCanBeFetched) {
+  const auto from = std::make_shared<UnopenedFetcher>(kSize);
+  from->fails = true;
+  const CachedFetcher fetcher(from, source_cache());
+  std::vector<std::byte> out(10);
+  std::vector<std::exception_ptr> ends;
+  fetcher.fetch(ByteRange(0, 10), {std::span(out)}, Foresight::kNow,
+                [&](const std::exception_ptr& failure) { ends.push_back(failure); });
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_THROW(std::rethrow_exception(ends.front()), Error);
+}
+
+TEST_F(CachedFetcherTest, IsAsChangedAsWhatItFetchesFrom) {
+  const auto from = std::make_shared<UnopenedFetcher>(kSize);
+  const CachedFetcher fetcher(from, source_cache());
+  fetcher.check_unchanged();
+  from->changed = true;
+  EXPECT_THROW(fetcher.check_unchanged(), Error);
+  EXPECT_TRUE(fetcher.by_blocks());
+}
 
 TEST_F(CachedFetcherTest, NothingIsTakenFromTheCacheBeforeTheObjectIsOpened) {
   {
