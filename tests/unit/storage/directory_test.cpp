@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/directory.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "storage/local/linkless_tree.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 
@@ -39,12 +45,33 @@ TEST(ListDirectory, SaysWhatIsWrong) {
                [&] { list_directory(dir.write("file", "x")); });
 }
 
+TEST(IsInside, KnowsADirectoryByItsOtherNames) {
+  const TempDir dir;
+  dir.make_directory("a/b");
+  dir.make_directory("c");
+  std::filesystem::create_directory_symlink("a", dir.path() / "link");
+  EXPECT_TRUE(is_inside(dir.path() / "a/b", dir.path() / "a"));
+  EXPECT_TRUE(is_inside(dir.path() / "a/b", dir.path() / "link"));
+  EXPECT_TRUE(is_inside(dir.path() / "link/b/not/yet", dir.path() / "a"));
+  EXPECT_FALSE(is_inside(dir.path() / "c", dir.path() / "a"));
+  EXPECT_FALSE(is_inside(dir.path() / "a", dir.path() / "a/b"));
+  EXPECT_FALSE(is_inside(dir.path() / "a/b", dir.path() / "gone"));
+}
+
+TEST(IsLink, SaysWhatCannotBeExamined) {
+  const std::string path = "/" + std::string(300, 'x');
+  expect_error(ErrorKind::kIo, {"examine", "too long"}, [&] { is_link(path); });
+  expect_error(ErrorKind::kIo, {"examine", "too long"}, [&] { path_kind(path); });
+  EXPECT_FALSE(is_link("http://h/a"));
+}
+
 TEST(IsLink, LooksAtThePathItself) {
   const TempDir dir;
   std::filesystem::create_symlink("file", dir.path() / "link");
   EXPECT_FALSE(is_link(dir.write("file", "x")));
   EXPECT_TRUE(is_link(dir.path() / "link"));
   EXPECT_FALSE(is_link(dir.path() / "absent"));
+  EXPECT_FALSE(is_link(dir.path() / "file/below"));
 }
 
 TEST(PathKind, TellsDirectoriesFromTheRest) {
@@ -53,6 +80,50 @@ TEST(PathKind, TellsDirectoriesFromTheRest) {
   EXPECT_EQ(path_kind(dir.write("file", "x")), PathKind::kOther);
   EXPECT_EQ(path_kind(dir.path() / "absent"), PathKind::kMissing);
   EXPECT_EQ(path_kind(dir.path() / "file/below"), PathKind::kMissing);
+}
+
+TEST(KnownMtime, IsThatOfAFile) {
+  const TempDir dir;
+  const auto path = dir.write("f", "x");
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  const std::int64_t mtime = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  EXPECT_EQ(known_mtime_ns(path, nullptr), mtime);
+  EXPECT_EQ(known_mtime_ns(path, std::make_shared<const LinklessTree>(dir.path())), mtime);
+  const auto gone = dir.path() / "gone";
+  EXPECT_EQ(known_mtime_ns(gone, nullptr), 0);
+  EXPECT_EQ(known_mtime_ns(gone, std::make_shared<const LinklessTree>(dir.path())), 0);
+  EXPECT_EQ(known_mtime_ns("http://h/a", nullptr), 0);
+}
+
+/// A tree whose files change while they are read.
+class ChangingTree final : public SourceTree {
+ public:
+  class File final : public ByteSource {
+   public:
+    const std::string& name() const override { return name_; }
+    std::uint64_t size() const override { return 4; }
+    std::int64_t mtime_ns() const override { return 7; }
+    void read_at(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) const override {}
+    void check_unchanged() const override {
+      throw Error(ErrorKind::kChanged, "the test has changed it").in_file(name_);
+    }
+
+   private:
+    const std::string name_ = "changing";
+  };
+  ByteSourcePtr open_source(const std::filesystem::path& /*path*/) const override {
+    return std::make_shared<File>();
+  }
+  std::vector<DirectoryEntry> list(const std::filesystem::path& /*path*/) const override {
+    return {};
+  }
+  PathKind kind(const std::filesystem::path& /*path*/) const override { return PathKind::kOther; }
+};
+
+TEST(ReadSmallFile, RefusesWhatChangesMeanwhile) {
+  expect_error(ErrorKind::kChanged, {"changing"},
+               [] { read_small_file("f", 9, std::make_shared<const ChangingTree>()); });
 }
 
 TEST(ReadSmallFile, ReadsUpToTheLimit) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/hub_cache.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -31,6 +32,20 @@ TEST(HubPlace, OfNothingElse) {
         "/x/m/snapshots/0123", "/x/models--org--m/blobs/0123", "models--/snapshots/0"}) {
     EXPECT_FALSE(hub_place(path)) << path;
   }
+}
+
+TEST(HubPlace, IsWhereTheHubHasItsCache) {
+  // As a child would find it, whose environment this test may change.
+  const auto directory = [](const char* hub_cache, const char* home_of_hub) {
+    ::setenv("HOME", "/home/user", 1);
+    hub_cache == nullptr ? ::unsetenv("HF_HUB_CACHE") : ::setenv("HF_HUB_CACHE", hub_cache, 1);
+    home_of_hub == nullptr ? ::unsetenv("HF_HOME") : ::setenv("HF_HOME", home_of_hub, 1);
+    return hub_directory("org/a-m");
+  };
+  EXPECT_EQ(directory("/c", "/h"), "/c/models--org--a-m");
+  EXPECT_EQ(directory(nullptr, "/h"), "/h/hub/models--org--a-m");
+  EXPECT_EQ(directory("", ""), "/home/user/.cache/huggingface/hub/models--org--a-m");
+  EXPECT_EQ(directory(nullptr, nullptr), "/home/user/.cache/huggingface/hub/models--org--a-m");
 }
 
 class Hub : public testing::Test {
@@ -65,10 +80,14 @@ TEST_F(Hub, RefsMainDecides) {
   add_snapshot("b2");
   expect_error(ErrorKind::kBadInput, {"2 snapshots", "no refs/main", "a1", "b2", "name one"},
                [&] { settled_source(root()); });
+  expect_error(ErrorKind::kBadInput, {"such as " + snapshot("a1").string()},
+               [&] { settled_source(root()); });
   EXPECT_EQ(snapshot_or(root()), root());
   name_main("c3\n");
   expect_error(ErrorKind::kBadInput, {"2 snapshots", "refs/main names none of them"},
                [&] { settled_source(root() / "snapshots"); });
+  name_main("a1 \n");
+  EXPECT_EQ(settled_source(root()), snapshot("a1"));
   name_main("b2\n");
   EXPECT_EQ(settled_source(root()), snapshot("b2"));
   EXPECT_EQ(snapshot_words(snapshot("b2")),
@@ -86,6 +105,19 @@ TEST_F(Hub, ALinkThatLeadsNowhereIsRefused) {
                  {"part/model-2.safetensors", "blobs/gone", "does not exist", "hf download org/m"},
                  [&] { settled_source(path); });
   }
+}
+
+TEST_F(Hub, DirectoriesBehindLinksAreNotItsOwn) {
+  add_snapshot("a1");
+  dir_.make_directory("elsewhere");
+  fs::create_symlink("gone", dir_.path() / "elsewhere/model.safetensors");
+  fs::create_directory_symlink(dir_.path() / "elsewhere", snapshot("a1") / "more");
+  EXPECT_EQ(settled_source(root()), snapshot("a1"));
+}
+
+TEST_F(Hub, WhatLiesInASnapshotIsNone) {
+  EXPECT_EQ(snapshot_words(snapshot("a1") / "snapshots/b2"), "");
+  EXPECT_EQ(snapshot_words(snapshot("a1") / "part/a1"), "");
 }
 
 TEST_F(Hub, ADownloadThatHasNotEndedIsRefused) {
