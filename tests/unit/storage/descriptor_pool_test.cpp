@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,6 +72,8 @@ TEST(DescriptorPool, GivesAPlaceThatIsFreeAgainToTheNextFile) {
   { const auto first = open_files(dir, 1, pool); }
   EXPECT_TRUE(pool.take_place());
   EXPECT_FALSE(pool.take_place());
+  pool.give_back_place();
+  EXPECT_TRUE(pool.take_place());
 }
 
 TEST(DescriptorPool, ClosesTheLeastRecentlyUsed) {
@@ -85,6 +88,14 @@ TEST(DescriptorPool, ClosesTheLeastRecentlyUsed) {
   const std::string files = "abc";
   for (const std::size_t i : {0U, 1U, 0U, 2U, 0U, 1U}) get(files[i]);
   EXPECT_EQ(opened, "abcb");
+  pool.forget(&files[0]);
+  get(files[0]);
+  get(files[1]);
+  EXPECT_EQ(opened, "abcba");
+  pool.close_idle();
+  EXPECT_EQ(pool.kept(), 0U);
+  get(files[1]);
+  EXPECT_EQ(opened, "abcbab");
 }
 
 TEST(DescriptorPool, DoesNotCloseAFileUnderAReader) {
@@ -108,6 +119,20 @@ TEST(DescriptorPool, LeavesTheProcessSomeFiles) {
     EXPECT_GE(places, limit / 4) << limit;
     EXPECT_LE(places + 1, limit - std::min<std::size_t>(limit / 2, 256)) << limit;
   }
+}
+
+TEST(DescriptorPool, HasPlacesForMostOfTheFilesThatAreLeft) {
+  const std::vector<std::pair<std::size_t, std::size_t>> places_of_limits{
+      {2, 0}, {10, 4}, {200, 75}, {1024, 576}, {4000, 3488}};
+  for (const auto& [limit, wanted] : places_of_limits) {
+    DescriptorPool pool(0, 1);
+    pool.fit(limit);
+    std::size_t places = 0;
+    while (pool.take_place()) ++places;
+    EXPECT_EQ(places, wanted) << limit;
+  }
+  EXPECT_TRUE(DescriptorPool::process().take_place());
+  DescriptorPool::process().give_back_place();
 }
 
 TEST(PooledFile, NoticesThatAnotherFileHasTakenItsPlace) {

@@ -44,6 +44,7 @@ TEST_F(UrlListTest, ObjectsNameTheirUrls) {
                                "rank_0/deep/er/c": "http://h/y", "top": "HTTP://h/z",
                                "rank_0-x": "http://h/1", "rank_1.d": "http://h/1"})");
   EXPECT_EQ(names(root), (Names{"rank_0/", "rank_0-x", "rank_1/", "rank_1.d", "top"}));
+  EXPECT_EQ(names(list_of(R"({"a-b": "http://h/1", "a/x": "http://h/2"})")), (Names{"a/", "a-b"}));
   EXPECT_EQ(names(root / "rank_1"), (Names{"a.ckpt", "b.ckpt"}));
   EXPECT_EQ(names(root / "rank_1/"), (Names{"a.ckpt", "b.ckpt"}));
   EXPECT_EQ(names(root / "rank_0"), Names{"deep/"});
