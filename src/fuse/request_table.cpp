@@ -187,7 +187,7 @@ void RequestTable::reread() {
   free_.clear();
   first_.assign(kChains, 0);
   next_.resize(kSlots);
-  const Slot highest_used = std::min<Slot>(highest(), kSlots - 1);
+  const Slot highest_used = highest();
   for (Slot slot = kSlots - 1; slot > 0; --slot) {
     if (slot > highest_used) {
       free_.push_back(slot);

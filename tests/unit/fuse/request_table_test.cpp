@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -162,6 +163,52 @@ TEST_F(RequestTableTest, TellsOfRequestsThatFoundNoSlot) {
   EXPECT_EQ(of_other_process(table).unanswered().size(), RequestTable::kSlots - 1);
   table.clear();
   EXPECT_TRUE(of_other_process(table).unanswered().empty());
+}
+
+/// All slots hold requests then, and those alone.
+TEST_F(RequestTableTest, UsesEverySlotAgain) {
+  RequestTable table;
+  std::uint64_t unique = 0;
+  const auto fill = [&](RequestTable& filled) {
+    for (std::size_t i = 0; i + 1 < RequestTable::kSlots; ++i) {
+      receive(filled, request(FUSE_READ, unique += 2, sizeof(fuse_in_header)));
+    }
+    EXPECT_TRUE(filled.is_complete());
+    EXPECT_EQ(filled.unanswered().size(), RequestTable::kSlots - 1);
+    EXPECT_EQ(of_other_process(filled).unanswered().size(), RequestTable::kSlots - 1);
+  };
+  table.reread();
+  fill(table);
+  for (std::uint64_t i = 2; i <= unique; i += 2) table.answered(i);
+  fill(table);
+  table.clear();
+  fill(table);
+  table.clear();
+  RequestTable other = of_other_process(table);
+  fill(other);
+}
+
+TEST_F(RequestTableTest, KeepsItsSlotsWhereNothingComes) {
+  RequestTable table;
+  ASSERT_EQ(::fcntl(ends_[1], F_SETFL, O_NONBLOCK), 0);
+  std::string buffer(kBufferBytes, '\0');
+  for (const std::size_t size : {buffer.size(), RequestTable::kSlotBytes}) {
+    for (std::size_t i = 0; i < RequestTable::kSlots; ++i) {
+      ASSERT_EQ(table.receive(ends_[1], buffer.data(), size), -1);
+      ASSERT_EQ(errno, EAGAIN);
+    }
+  }
+  const std::string next = request(FUSE_READ, 2, RequestTable::kSlotBytes);
+  receive(table, next);
+  EXPECT_TRUE(table.is_complete());
+  EXPECT_EQ(table.unanswered(), std::vector{next}) << "as long as it is";
+  table.answered(2);
+  ::shutdown(ends_[0], SHUT_WR);
+  for (const std::size_t size : {buffer.size(), RequestTable::kSlotBytes}) {
+    EXPECT_EQ(table.receive(ends_[1], buffer.data(), size), 0);
+  }
+  EXPECT_TRUE(table.is_complete());
+  EXPECT_TRUE(table.unanswered().empty());
 }
 
 TEST_F(RequestTableTest, LearnsWhatAnotherProcessHasDone) {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/opening_table.h"
 
-#include <unistd.h>
-
 #include <array>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include "daemon/handover/memory_record.h"
 
 namespace reshardfs {
 namespace {
@@ -92,11 +89,36 @@ TEST(OpeningTable, UsesPlacesAgain) {
     table.remove(i);
   }
   EXPECT_EQ(entries[0].handle, 1U);
+  OpeningTable second(entries);
+  EXPECT_TRUE(second.add(7, 7));
+  EXPECT_EQ(entries[0].handle, 1U) << "a place that another process has left";
+}
+
+TEST(OpeningTable, TrustsNoCountBeyondItsEnd) {
+  Entries entries;
+  entries[0].handle = 1'000'000;
+  entries[4] = {.handle = 9, .tree_plus_1 = 4};
+  OpeningTable table(entries);
+  EXPECT_EQ(table.tree_of(9), 3U);
+  EXPECT_EQ(table.count(), 1U);
+}
+
+TEST(OpeningTable, ReadsAgainWhatAnotherProcessHasClosed) {
+  Entries entries;
+  OpeningTable first(entries);
+  first.add(10, 1);
+  OpeningTable second(entries);
+  second.remove(10);
+  first.reread();
+  EXPECT_EQ(first.count(), 0U);
+  EXPECT_TRUE(first.add(11, 1));
+  EXPECT_TRUE(first.add(12, 2));
+  EXPECT_EQ(OpeningTable(entries).count(), 2U) << "each has a place of its own";
 }
 
 TEST(OpeningTable, TakesManyThreads) {
-  MemoryRecord record;
-  OpeningTable table(record.openings());
+  std::vector<OpeningTable::Entry> entries(10'000);
+  OpeningTable table(entries);
   std::vector<std::thread> threads;
   for (std::uint64_t own = 0; own < 4; ++own) {
     threads.emplace_back([&table, own] {
@@ -107,19 +129,8 @@ TEST(OpeningTable, TakesManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  MemoryRecord same(Descriptor(::dup(record.descriptor())));
-  const OpeningTable again(same.openings());
+  const OpeningTable again(entries);
   for (std::uint64_t own = 0; own < 4; ++own) EXPECT_EQ(again.of(own), 1000U);
-}
-
-TEST(MemoryRecord, HasATextAndOpeningsBesideEachOther) {
-  MemoryRecord record;
-  record.write("before");
-  OpeningTable table(record.openings());
-  table.add(5, 6);
-  record.write(std::string(100000, 'x'));
-  EXPECT_EQ(record.read().size(), 100000U);
-  EXPECT_EQ(OpeningTable(record.openings()).tree_of(5), 6U);
 }
 
 TEST(OpeningHandle, IsThatOfTheRequestHoweverOftenItIsSent) {
