@@ -188,6 +188,19 @@ TEST_F(ChangeTime, SetBackIsNotAccepted) {
   expect_changed();
 }
 
+TEST_F(ChangeTime, IsNoReasonToSayWhereThereIsABetterOne) {
+  EXPECT_TRUE(std::ofstream(path_, std::ios::app) << "more");
+  expect_changed("it has another size");
+  source_ = open_local_file(path_);
+  keep_times_of({});
+  expect_changed("it has another modification time");
+  source_ = open_local_file(path_, without_places_);
+  without_places_.close_idle();
+  std::ofstream(other_) << "0123456789more";
+  std::filesystem::rename(other_, path_);
+  expect_changed("it is another file now");
+}
+
 TEST_F(ChangeTime, OfATruncationAndBackIsNotAccepted) {
   next_tick();
   const struct stat before = status();
