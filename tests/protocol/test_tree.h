@@ -29,6 +29,7 @@ class AttributedFile : public testing_mount::PatternFile {
   std::vector<std::string> attribute_names() const override { return {std::string(kListed)}; }
   std::optional<std::string> attribute(std::string_view name) const override {
     if (name == kListed) return std::string(kListedValue);
+    if (name == "longest") return std::string(65536, 'x');
     if (name == "large") return std::string(70000, 'x');
     if (name == "broken") throw std::runtime_error("broken");
     return std::nullopt;
