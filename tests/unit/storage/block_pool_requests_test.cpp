@@ -31,6 +31,8 @@ TEST_F(BlockPoolTest, ARequestReachesAsFarAsTheFurthestOfItsRanges) {
   // Near each other, one within another, and far behind others.
   foresee({sectors(100, 101), sectors(120, 126), sectors(121, 122), sectors(127, 128)});
   EXPECT_EQ(fetcher_.ranges(), (Ranges{sectors(0, 2), sectors(100, 101), sectors(120, 128)}));
+  foresee({sectors(200, 201), sectors(220, 226), sectors(221, 222)});
+  EXPECT_EQ(fetcher_.ranges().back(), sectors(220, 226));
   fetcher_.bring_all();
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <future>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -157,6 +158,13 @@ TEST_F(BlockPoolTest, AReadThatWasLeftAndHasFailedEnds) {
   fetcher_.take().fail();
   expect_error(ErrorKind::kIo, {"the test fails it"}, [&] { leaves(left, 5, 10); });
   EXPECT_EQ(fetcher_.ranges().size(), 2U);
+}
+
+TEST(LeftReads, MayBeLeftAFewTimes) {
+  LeftReads left;
+  std::string times;
+  for (int i = 0; i < 7; ++i) times += left.may_leave_again() ? 'y' : 'n';
+  EXPECT_EQ(times, "yyynnnn");
 }
 
 TEST_F(BlockPoolTest, WhatCannotBeKeptIsLeftAFewTimes) {

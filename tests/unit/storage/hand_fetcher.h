@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "reshardfs/error.h"
 
 #include "base/byte_range.h"
@@ -54,6 +56,7 @@ struct Asked {
     for (const std::span<std::byte>& piece : out) {
       for (std::byte& byte : piece) byte = byte_at(offset++, object);
     }
+    EXPECT_EQ(offset, range.end()) << "there is memory for the range alone";
     done(nullptr);
   }
   void fail() const { done(std::make_exception_ptr(Error(ErrorKind::kIo, "the test fails it"))); }
