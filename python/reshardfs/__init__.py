@@ -15,11 +15,9 @@ would warn of goes to the logger "reshardfs".
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     from . import _core
@@ -31,25 +29,26 @@ except ImportError:
 
 _core.require_main_interpreter()
 
-from . import _command  # noqa: E402
-from ._answers import Difference, Exported, Inspection, Plan, Progress, Verification, progress_of  # noqa: E402
+from . import _program  # noqa: E402
 from ._checkpoint import Checkpoint, open_checkpoint  # noqa: E402
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue  # noqa: E402
 from ._signatures import with_options  # noqa: E402
 from ._tensor import State, Tensor  # noqa: E402
 from ._values import checked, values_of  # noqa: E402
 
+if TYPE_CHECKING:
+    from ._answers import Difference, Exported, Inspection, Plan, Progress, Verification
+
 __all__ = ["CannotShare", "Checkpoint", "Difference", "Error", "Exported", "Inspection", "Plan", "Progress", "State",
            "Tensor", "UnknownName", "Verification", "WrongIndex", "WrongType", "WrongValue", "diff", "export",
            "inspect", "mount", "open", "plan", "verify"]
 __version__: str = _core.version
 # As they are called, not where they are.
-for _public in (CannotShare, Checkpoint, Difference, Error, Exported, Inspection, Plan, Progress, State, Tensor,
-                UnknownName, Verification, WrongIndex, WrongType, WrongValue):
+for _public in (CannotShare, Checkpoint, Error, State, Tensor, UnknownName, WrongIndex, WrongType, WrongValue):
     _public.__module__ = __name__
 # Model maps are beside the command.
 with contextlib.suppress(Error):
-    _core.set_program(os.fsencode(os.path.realpath(_command.program())))
+    _core.set_program(os.fsencode(os.path.realpath(_program.program())))
 
 
 def open(source: str | os.PathLike[str], **options: Any) -> Checkpoint:  # noqa: A001
@@ -71,6 +70,9 @@ def mount(source: str | os.PathLike[str], mountpoint: str | os.PathLike[str] | N
     for name in ("foreground", "check_only"):
         if options.get(name):
             raise Error(f"mount() takes no option '{name}'")
+    import tempfile
+
+    from ._command import run
     with contextlib.ExitStack() as stack:
         if mountpoint is None:
             path = stack.enter_context(tempfile.TemporaryDirectory(prefix="reshardfs-"))
@@ -78,21 +80,38 @@ def mount(source: str | os.PathLike[str], mountpoint: str | os.PathLike[str] | N
             path = os.fspath(mountpoint)
         words = _core.words("mount", [checked(os.fspath(source)), checked(path)], values_of(options))
         try:
-            _command.run(words)
+            run(words)
         except KeyboardInterrupt:
             with contextlib.suppress(Error):
-                _command.run(["umount", "--if-mounted", "--", path])
+                run(["umount", "--if-mounted", "--", path])
             raise
-        stack.callback(_command.run, ["umount", "--", path])
+        stack.callback(run, ["umount", "--", path])
         yield path
 
 
-Listener = Callable[[Progress], object]
+Listener = Callable[["Progress"], object]
+_ANSWERS = ("Difference", "Exported", "Inspection", "Plan", "Progress", "Verification")
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of answers, which whoever only reads does not need."""
+    if name not in _ANSWERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _answers
+    globals().update((each, getattr(_answers, each)) for each in _ANSWERS)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ANSWERS})
 
 
 def _answer(command: str, arguments: Sequence[str | os.PathLike[str]], options: Mapping[str, Any],
             progress: Listener | None) -> dict[str, Any]:
     """Runs a command in this process. What `progress` raises ends it."""
+    import json
+
+    from ._answers import progress_of
     if progress is not None and not callable(progress):
         raise WrongType(f"progress is a function, not {type(progress).__name__}")
     listen = None if progress is None else lambda *values: progress(progress_of(*values))
@@ -105,11 +124,13 @@ def inspect(path: str | os.PathLike[str], *, progress: Listener | None = None, *
     """What a checkpoint is and has. Reads none of its data, save with stats=True.
 
     progress: is called several times a second while data is read; what it raises ends the call."""
+    from ._answers import Inspection
     return Inspection.of(_answer("inspect", [path], options, progress))
 
 
 def plan(source: str | os.PathLike[str], **options: Any) -> Plan:
     """Who reads how much from whom. With rank=3, of that rank."""
+    from ._answers import Plan
     return Plan.of(_answer("plan", [source], options, None))
 
 
@@ -118,6 +139,7 @@ def verify(source: str | os.PathLike[str], *, progress: Listener | None = None, 
     result.
 
     progress: as for inspect()."""
+    from ._answers import Verification
     return Verification.of(_answer("verify", [source], options, progress))
 
 
@@ -126,6 +148,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, progress: List
     """Compares two checkpoints by value. A difference is no exception: see `equal` of the result.
 
     progress: as for inspect()."""
+    from ._answers import Difference
     return Difference.of(_answer("diff", [a, b], options, progress))
 
 
@@ -137,6 +160,7 @@ def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *, pr
     progress: is called several times a second. What it raises ends the export, which a later one resumes, as
     Ctrl-C does.
     """
+    from ._answers import Exported
     return Exported.of(_answer("export", [source, outdir], options, progress))
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 
 from reshardfs import Error
-from reshardfs._command import program
+from reshardfs._program import program
 
 
 def main() -> None:

@@ -257,3 +257,8 @@ class Exported(Answer):
     @classmethod
     def of(cls, json: Mapping[str, Any]) -> Exported:
         return _made(cls, json)
+
+
+# As they are called, not where they are.
+for _public in (Difference, Exported, Inspection, Plan, Progress, Verification):
+    _public.__module__ = "reshardfs"

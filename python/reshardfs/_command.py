@@ -5,35 +5,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 from ._errors import Error, of_message
+from ._program import program
 from ._words import in_python
 
-_BESIDE = Path(__file__).parent / "bin" / "reshardfs"
 # So long a command that was interrupted may take to end by itself.
 _GRACE_SECONDS = 0.1
-
-
-def program() -> str:
-    """The command: that of the package, or else the one on the PATH.
-
-    Raises Error if there is none."""
-    if os.access(_BESIDE, os.X_OK):
-        return str(_BESIDE)
-    found = shutil.which("reshardfs")
-    if found is None:
-        raise Error("there is no command 'reshardfs' on the PATH; install the package reshardfs",
-                    "missing", hint="install the package reshardfs")
-    return found
 
 
 def run(words: Sequence[str | bytes]) -> None:
