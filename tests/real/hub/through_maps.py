@@ -67,6 +67,8 @@ EXPECTED = {"nemotron_h": (core_names.nemotron, False), "deepseek_v4": (core_nam
 STACKED_LAYERS = {"llama", "mistral", "qwen2", "qwen3", "gemma3_text", "qwen3_moe", "mixtral", "minimax_m2", "gpt_oss"}
 SIZES = ("tp=1", "tp=2", "tp=4", "tp=2,pp=2")
 JOINED = ("*.mlp.linear_fc1.weight", "*.shared_experts.linear_fc1.weight")
+# One norm for all heads, of which ranks have parts; others of the name are whole.
+UNCUT = {"minimax_m2": ("*.q_layernorm.weight", "*.k_layernorm.weight")}
 ENDS = ("mtp.*", "embedding.*", "output_layer.*", "lightning_indexers.*")
 
 # Models that see: their classes, the numbers of the text model, and what its names begin with.
@@ -156,12 +158,13 @@ def with_next_layer(hub: Path) -> None:
     save_file({name: tensor.contiguous() for name, tensor in saved.items()}, hub / "model.safetensors")
 
 
-def in_ranks(hub: Path, directory: Path, words: tuple[str, ...], core: core_names.Tensors, layers: int) -> Counts:
+def in_ranks(hub: Path, directory: Path, words: tuple[str, ...], core: core_names.Tensors, layers: int,
+             uncut: tuple[str, ...] = ()) -> Counts:
     """Cut for ranks, and joined again; or refused for heads that they cannot share."""
     counts = {"cut and joined": 0, "refused for heads": 0}
     for sizes in SIZES:
         # Ranks have gate and up in a form of their own, and networks differ in the stages of what is no layer.
-        globs = (*(JOINED if sizes != "tp=1" else ()), *(ENDS if "pp" in sizes else ()))
+        globs = (*((*JOINED, *uncut) if sizes != "tp=1" else uncut), *(ENDS if "pp" in sizes else ()))
         left_out = [glob for glob in globs if fnmatch.filter(core, glob)]
         wanted = {name: tensor for name, tensor in core.items()
                   if not any(fnmatch.fnmatchcase(name, glob) for glob in left_out)}
@@ -214,7 +217,7 @@ def megatron(directory: Path, name: str, family: str, seed: int) -> Counts:
         (directory / "shown.safetensors").unlink()
     return {"transformers: as the modules of Megatron-Core have it, and back": len(chains),
             **in_ranks(hub, directory, ("--map", name, "--map-var", "padded_vocab=64", *numbered), core,
-                       config.num_hidden_layers)}
+                       config.num_hidden_layers, UNCUT.get(family, ()))}
 
 
 def seeing(directory: Path, name: str, family: str, seed: int) -> Counts:
