@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "storage/byte_source.h"
+#include "storage/descriptor_pool.h"
 #include "storage/local/mapped_gather.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
@@ -156,9 +157,16 @@ TEST_F(KeptMapsTest, AFileGathersAcrossWindows) {
   const auto path = dir_.write("b.ckpt", bytes);
   const ByteSourcePtr file = open_local_file(path);
   const std::uint64_t before = KeptMaps::process().bytes();
-  for (const std::uint64_t length : {7U, 64U, 5000U, 70'000U}) {
-    for (const std::uint64_t offset : {0U, 4095U, 7'777'777U}) {
-      const std::uint64_t stride = length * 3 + 5;
+  struct Case {
+    std::uint64_t length = 0;
+    std::uint64_t stride = 0;
+  };
+  // The second strides lead from one window far into the next one.
+  for (const auto& [length, stride] :
+       {Case{7, 26}, Case{64, 197}, Case{5000, 15'005}, Case{70'000, 210'005}, Case{7, 100'000},
+        Case{5000, 100'000}}) {
+    // The last of these has 10 bytes left in its window.
+    for (const std::uint64_t offset : {0U, 4095U, 7'777'777U, (16U << 20U) - 10}) {
       const std::uint64_t count = (bytes.size() - offset - length) / stride + 1;
       const StridedRanges ranges(ByteRange(offset, length), count,
                                  {.source = stride, .memory = length + 1});
@@ -172,6 +180,17 @@ TEST_F(KeptMapsTest, AFileGathersAcrossWindows) {
     }
   }
   EXPECT_EQ(KeptMaps::process().bytes() > before, KeptMaps::process().keeps());
+}
+
+TEST_F(KeptMapsTest, AFileThatSharesItsDescriptorKeepsNone) {
+  DescriptorPool without_places(0, 1);
+  const ByteSourcePtr file = open_local_file(path_, without_places);
+  const std::uint64_t before = KeptMaps::process().bytes();
+  const StridedRanges ranges(ByteRange(0, 1), 5, {.source = MapWindow::kStep, .memory = 1});
+  std::string out(5, '?');
+  ASSERT_TRUE(file->gather(ranges, reinterpret_cast<std::byte*>(out.data())));
+  EXPECT_EQ(out, "01234");
+  EXPECT_EQ(KeptMaps::process().bytes(), before);
 }
 
 TEST_F(KeptMapsTest, AFileThatShrinksIsLetGo) {
