@@ -36,11 +36,16 @@ JUDGES = {"layout": ["unit_layout", "unit_plan", "property"],
           "plan": ["unit_plan", "unit_view", "unit_report", "property"],
           "fuse": ["unit_fuse", "protocol_tests"],
           "storage": ["unit_storage", "protocol_tests"]}
-# A test that mounts leaves neither a process nor a mount, whatever a mutant does; and it keeps no mount
-# of others alive, whose copies its namespace has. The shell is the first process there, and takes in daemons.
-ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c",
-         "awk '$3 ~ /^fuse/ { print $2 }' /proc/self/mounts | xargs -r umount -l 2> /dev/null; "
-         'limit=$1; shift; timeout -s KILL $limit "$@"; exit $?', "sh"]
+# A test that mounts leaves neither a process nor a mount, whatever a mutant does. The shell is the first
+# process of a namespace, takes in daemons, and lets go of its copies of other mounts. A process that waits
+# for its own mount cannot be killed: so the connections of all that are left are aborted first.
+ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c", r"""
+awk '$3 ~ /^fuse/ && $3 != "fusectl" { print $2 }' /proc/self/mounts | xargs -r umount -l 2> /dev/null
+limit=$1; shift; timeout -s KILL "$limit" "$@"; code=$?
+{ sed -n 's/^fuse_connection:[[:space:]]*//p' /proc/[0-9]*/fdinfo/* 2> /dev/null
+  awk 'index($5, ENVIRON["TMPDIR"]) == 1 && / - fuse/ { sub(".*:", "", $3); print $3 }' /proc/self/mountinfo
+} | while read -r number; do echo 1 > "/sys/fs/fuse/connections/$number/abort"; done
+exit $code""", "sh"]
 PLACE = re.compile(r"^(/[^:\n]+):(\d+):(\d+): (.*)$", re.MULTILINE)
 # In what the compiler says about the operators of switches.h.
 NUMBER = re.compile(r"^\S*: In .*kNumber = (\d+)\W", re.MULTILINE)
