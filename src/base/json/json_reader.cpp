@@ -178,8 +178,10 @@ std::int64_t JsonReader::integer() {
 }
 
 std::optional<std::uint64_t> JsonReader::unsigned_integer() {
-  const bool is_number = kind() == JsonKind::kInteger || kind_ == JsonKind::kOtherNumber;
-  return is_number ? parse_number<std::uint64_t>(text_) : std::nullopt;
+  if (kind() == JsonKind::kInteger && !text_.starts_with('-')) {
+    return static_cast<std::uint64_t>(integer_);
+  }
+  return kind_ == JsonKind::kOtherNumber ? parse_number<std::uint64_t>(text_) : std::nullopt;
 }
 
 double JsonReader::real() {
@@ -297,7 +299,25 @@ void JsonReader::read_word(std::string_view word) {
   for (const char byte : word) expect(byte);
 }
 
+/// A few digits that are followed by something else, as nearly all numbers are.
+bool JsonReader::read_short_integer() noexcept {
+  constexpr std::ptrdiff_t kMostDigits = 18;  // for which 64 bits have room
+  const char* at = at_;
+  std::int64_t number = 0;
+  while (at != end_ && *at >= '0' && *at <= '9' && at - at_ < kMostDigits) {
+    number = number * 10 + (*at++ - '0');
+  }
+  if (at == at_ || at == end_ || is_of_number(*at)) return false;
+  if (*at_ == '0' && at - at_ > 1) return false;
+  text_ = std::string_view(at_, static_cast<std::size_t>(at - at_));
+  at_ = at;
+  kind_ = JsonKind::kInteger;
+  integer_ = number;
+  return true;
+}
+
 void JsonReader::read_number() {
+  if (read_short_integer()) return;
   const std::uint64_t begins = offset();
   const char* const begin = at_;
   at_ = std::find_if_not(at_, end_, is_of_number);

@@ -88,6 +88,13 @@ class JsonReader {
   bool next();
   /// Of the value that next() has led to, in an object; until the reader goes on.
   std::string_view key() const noexcept;
+  /// The same, but only directly after next(): see is_in_place().
+  std::string_view key_as_read() const noexcept { return text_; }
+  /// Whether what text() or key_as_read() has given stands so in the text that the reader was made
+  /// of: then it stays as long as that does.
+  bool is_in_place(std::string_view text) const noexcept {
+    return input_ == nullptr && text.data() != buffer_.data();
+  }
   /// Behind the text, which nothing but space may follow.
   void finish();
 
@@ -126,6 +133,7 @@ class JsonReader {
   void read_token();
   void read_word(std::string_view word);
   void read_number();
+  bool read_short_integer() noexcept;
   void read_text();
   void read_escape();
   char32_t read_hex();

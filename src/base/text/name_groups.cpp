@@ -2,9 +2,12 @@
 #include "base/text/name_groups.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -21,8 +24,8 @@ constexpr std::size_t kMostDigits = 18;
 constexpr char kNumber = '0';
 
 /// A name's numbers, and in `text` what is around them.
-std::vector<std::int64_t> take_numbers(const std::string& name, std::string& text) {
-  std::vector<std::int64_t> numbers;
+void take_numbers(std::string_view name, std::vector<std::int64_t>& numbers, std::string& text) {
+  numbers.clear();
   text.clear();
   for (std::size_t i = 0; i < name.size();) {
     std::size_t end = i;
@@ -30,7 +33,7 @@ std::vector<std::int64_t> take_numbers(const std::string& name, std::string& tex
     const std::size_t digits = end - i;
     const bool is_number = digits == 1 || (digits > 1 && digits <= kMostDigits && name[i] != '0');
     if (is_number) {
-      numbers.push_back(*parse_number(std::string_view(name).substr(i, digits)));
+      numbers.push_back(*parse_number(name.substr(i, digits)));
       text += kNumber;
     } else {
       end = std::max(end, i + 1);
@@ -38,7 +41,6 @@ std::vector<std::int64_t> take_numbers(const std::string& name, std::string& tex
     }
     i = end;
   }
-  return numbers;
 }
 
 /// The same name with other words in place of its numbers.
@@ -80,76 +82,113 @@ class NumberLists {
     return known->second;
   }
   std::size_t number_of_one(std::int64_t value) {
-    const auto known = ones_.find(value);
-    return known != ones_.end() ? known->second : ones_[value] = number_of({value});
+    constexpr std::size_t kFew = 1024;
+    const auto place = static_cast<std::size_t>(value);
+    if (place >= kFew) {
+      const auto known = ones_.find(value);
+      return known != ones_.end() ? known->second : ones_[value] = number_of({value});
+    }
+    if (place >= small_.size()) small_.resize(kFew, kUnknown);
+    return small_[place] != kUnknown ? small_[place] : small_[place] = number_of({value});
   }
   const std::vector<std::int64_t>& operator[](std::size_t number) const { return *lists_[number]; }
 
  private:
   std::map<std::vector<std::int64_t>, std::size_t> numbers_;
-  std::unordered_map<std::int64_t, std::size_t> ones_;  ///< of lists of one value
+  static constexpr std::size_t kUnknown = SIZE_MAX;
+
+  std::vector<std::size_t> small_;                      ///< of lists of one small value
+  std::unordered_map<std::int64_t, std::size_t> ones_;  ///< of other lists of one value
   std::vector<const std::vector<std::int64_t>*> lists_;
 };
 
-/// Of some names, for each of their numbers all of its values, as a list.
-using Values = std::vector<std::size_t>;
+/// Names that have the same around their numbers.
+struct Alike {
+  std::string text;
+  std::size_t numbers = 0;  ///< of each name
+  std::size_t rows = 0;
+  /// Of each row, which stands for some of the names: for each number all of its values, as a list.
+  std::vector<std::size_t> lists{};
 
-/// Joins those that are alike but for number `at`.
-void join(std::vector<Values>& all, std::size_t at, NumberLists& lists) {
-  std::vector<std::pair<Values, std::size_t>> apart;
-  apart.reserve(all.size());
-  for (Values& values : all) {
-    const std::size_t list = std::exchange(values[at], 0);
-    apart.emplace_back(std::move(values), list);
+  std::span<std::size_t> row(std::size_t i) {
+    return std::span(lists).subspan(i * numbers, numbers);
   }
-  std::sort(apart.begin(), apart.end());
-  all.clear();
-  for (auto begin = apart.begin(), end = begin; begin != apart.end(); begin = end) {
-    std::vector<std::int64_t> joined;
-    for (; end != apart.end() && end->first == begin->first; ++end) {
-      const std::vector<std::int64_t>& values = lists[end->second];
-      joined.insert(joined.end(), values.begin(), values.end());
+};
+
+/// Joins rows that are alike but for number `at`.
+void join(Alike& alike, std::size_t at, NumberLists& lists) {
+  std::vector<std::size_t> apart(alike.rows);  // of each row
+  for (std::size_t i = 0; i < alike.rows; ++i) apart[i] = std::exchange(alike.row(i)[at], 0);
+  std::vector<std::uint32_t> order(alike.rows);
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const auto way = std::lexicographical_compare_three_way(
+        alike.row(a).begin(), alike.row(a).end(), alike.row(b).begin(), alike.row(b).end());
+    return way != 0 ? way < 0 : apart[a] < apart[b];
+  });
+  std::vector<std::size_t> joined;
+  std::vector<std::int64_t> values;
+  for (auto begin = order.begin(), end = begin; begin != order.end(); begin = end) {
+    const std::span<std::size_t> row = alike.row(*begin);
+    values.clear();
+    for (; end != order.end() && std::ranges::equal(alike.row(*end), row); ++end) {
+      const std::vector<std::int64_t>& more = lists[apart[*end]];
+      values.insert(values.end(), more.begin(), more.end());
     }
-    std::sort(joined.begin(), joined.end());
-    joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
-    begin->first[at] = lists.number_of(std::move(joined));
-    all.push_back(begin->first);
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    joined.insert(joined.end(), row.begin(), row.end());
+    (joined.end() - static_cast<std::ptrdiff_t>(alike.numbers))[static_cast<std::ptrdiff_t>(at)] =
+        lists.number_of(values);
+  }
+  alike.lists = std::move(joined);
+  alike.rows = alike.lists.size() / alike.numbers;
+}
+
+/// The names of the rows, in the order of their numbers.
+void add_groups(Alike& alike, const NumberLists& lists, std::vector<std::string>& groups) {
+  std::vector<std::uint32_t> order(alike.rows);
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::ranges::lexicographical_compare(
+        alike.row(a), alike.row(b),
+        [&](std::size_t one, std::size_t other) { return lists[one] < lists[other]; });
+  });
+  for (const std::uint32_t i : order) {
+    std::vector<std::string> words;
+    for (const std::size_t list : alike.row(i)) words.push_back(values_text(lists[list]));
+    groups.push_back(with_words(alike.text, words));
   }
 }
 
 }  // namespace
 
-std::vector<std::string> group_names(const std::vector<std::string>& names) {
+std::vector<std::string> group_names(std::span<const std::string_view> names) {
   NumberLists lists;
-  std::unordered_map<std::string, std::size_t> numbers;  // of texts
-  std::vector<std::pair<std::string, std::vector<Values>>> by_text;
+  std::unordered_map<std::string, std::size_t> known;  // by text
+  std::vector<Alike> all;
   std::string text;
-  for (const std::string& name : names) {
-    Values values;
-    for (const std::int64_t number : take_numbers(name, text)) {
-      values.push_back(lists.number_of_one(number));
-    }
-    const auto [found, is_new] = numbers.try_emplace(text, by_text.size());
-    if (is_new) by_text.push_back({text, {}});
-    by_text[found->second].second.push_back(std::move(values));
+  std::vector<std::int64_t> numbers;
+  for (const std::string_view name : names) {
+    take_numbers(name, numbers, text);
+    const auto [found, is_new] = known.try_emplace(text, all.size());
+    if (is_new) all.push_back({text, numbers.size()});
+    Alike& alike = all[found->second];
+    for (const std::int64_t number : numbers) alike.lists.push_back(lists.number_of_one(number));
+    ++alike.rows;
   }
   std::vector<std::string> groups;
-  for (auto& [around, all] : by_text) {
-    const std::size_t count = all.front().size();
-    for (std::size_t at = count; at-- > 0;) join(all, at, lists);
-    if (count == 0) all.resize(1);
-    std::sort(all.begin(), all.end(), [&](const Values& a, const Values& b) {
-      return std::lexicographical_compare(
-          a.begin(), a.end(), b.begin(), b.end(),
-          [&](std::size_t one, std::size_t other) { return lists[one] < lists[other]; });
-    });
-    for (const Values& values : all) {
-      std::vector<std::string> words;
-      for (const std::size_t list : values) words.push_back(values_text(lists[list]));
-      groups.push_back(with_words(around, words));
-    }
+  for (Alike& alike : all) {
+    for (std::size_t at = alike.numbers; at-- > 0;) join(alike, at, lists);
+    if (alike.numbers == 0) alike.rows = 1;
+    add_groups(alike, lists, groups);
   }
   return groups;
+}
+
+std::vector<std::string> group_names(const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return group_names(views);
 }
 
 std::vector<std::string> names_by_reason(

@@ -2,6 +2,7 @@
 #include "base/text/name_order.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -131,6 +132,24 @@ void sort_groups(const NameSorter& sorter, const std::vector<Group>& groups) {
   });
 }
 
+/// @return false also if names that are hard to tell apart by their hashes were made on purpose.
+bool have_distinct_hashes(std::span<const std::string_view> names) {
+  // A table that is at most half full. Its places follow from the first bits of the hashes.
+  constexpr unsigned kPlaceBits = 32;
+  constexpr std::size_t kMostSteps = 256;
+  std::vector<std::uint32_t> table(std::bit_ceil(2 * names.size() + 1));
+  for (const std::string_view name : names) {
+    const std::uint64_t hash = std::hash<std::string_view>()(name);
+    const auto kept = static_cast<std::uint32_t>(hash >> kPlaceBits) | 1U;
+    std::size_t place = hash & (table.size() - 1);
+    for (std::size_t steps = 0; table[place] != 0; place = (place + 1) & (table.size() - 1)) {
+      if (table[place] == kept || ++steps == kMostSteps) return false;
+    }
+    table[place] = kept;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> names) {
@@ -148,10 +167,7 @@ std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> name
 }
 
 bool are_distinct(std::span<const std::string_view> names) {
-  std::vector<std::size_t> hashes(names.size());
-  std::transform(names.begin(), names.end(), hashes.begin(), std::hash<std::string_view>());
-  std::sort(hashes.begin(), hashes.end());
-  if (std::adjacent_find(hashes.begin(), hashes.end()) == hashes.end()) return true;
+  if (have_distinct_hashes(names)) return true;
   // Equal names, or other ones with the same hash.
   const std::vector<std::uint32_t> order = order_of_names(names);
   return std::adjacent_find(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {

@@ -19,7 +19,7 @@ TEST(NameGroups, JoinNamesThatDifferInNumbers) {
               ElementsAre("layers.{0..2,7}.w", "norm"));
   EXPECT_THAT(group_names({"a.10", "a.9"}), ElementsAre("a.{9,10}"));
   EXPECT_THAT(group_names({"a.5"}), ElementsAre("a.5"));
-  EXPECT_THAT(group_names({}), ElementsAre());
+  EXPECT_THAT(group_names(std::vector<std::string>()), ElementsAre());
   EXPECT_THAT(group_names({"x", "x"}), ElementsAre("x"));
 }
 
