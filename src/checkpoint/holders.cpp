@@ -13,13 +13,13 @@ void Holders::add(const Row& row) {
     one_ = row;
     return;
   }
-  Row& last = many_ ? many_->back() : one_;
+  Row& last = many() != nullptr ? many()->back() : one_;
   if (last.entry == row.entry && last.first + last.count == row.first) {
     last.count += row.count;
     return;
   }
-  if (!many_) many_ = std::make_unique<std::vector<Row>>(1, one_);
-  many_->push_back(row);
+  if (many() == nullptr) keep({one_});
+  many()->push_back(row);
 }
 
 std::size_t Holders::size() const noexcept {

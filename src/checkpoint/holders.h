@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,17 +68,15 @@ class Holders {
   void add(const Row& row);
 
   Holders() = default;
-  Holders(const Holders& other)
-      : one_(other.one_),
-        many_(other.many_ ? std::make_unique<std::vector<Row>>(*other.many_) : nullptr) {}
-  Holders(Holders&& other) noexcept
-      : one_(std::exchange(other.one_, {})), many_(std::move(other.many_)) {}
+  Holders(const Holders& other) : one_(other.one_) {
+    if (const auto* const all = other.many()) keep(*all);
+  }
+  Holders(Holders&& other) noexcept : one_(std::exchange(other.one_, {})) {}
   Holders& operator=(Holders other) noexcept {
-    one_ = other.one_;
-    many_ = std::move(other.many_);
+    std::swap(one_, other.one_);
     return *this;
   }
-  ~Holders() = default;
+  ~Holders() { delete many(); }
 
   bool empty() const noexcept { return rows().empty(); }
   std::size_t size() const noexcept;
@@ -87,7 +84,7 @@ class Holders {
   Iterator begin() const { return Iterator(rows().data()); }
   Iterator end() const { return Iterator(rows().data() + rows().size()); }
   std::span<const Row> rows() const noexcept {
-    if (many_) return *many_;
+    if (const auto* const all = many()) return *all;
     return {&one_, one_.count == 0 ? std::size_t{0} : std::size_t{1}};
   }
 
@@ -95,9 +92,21 @@ class Holders {
   Holders within(const RankRange& ranks) const;
 
  private:
+  using List = std::vector<Row>;
+  /// More files than there can be: then all rows are in a list, whose address stands for the first
+  /// file. Of a million parameters nearly each has one row.
+  static constexpr std::size_t kAtList = SIZE_MAX;
+
+  List* many() const noexcept {
+    if (one_.count != kAtList) return nullptr;
+    return reinterpret_cast<List*>(const_cast<RankFile*>(one_.first));  // NOLINT: keep() wrote it
+  }
+  void keep(List all) {
+    auto* const list = new List(std::move(all));
+    one_ = {reinterpret_cast<const RankFile*>(list), kAtList, nullptr};  // NOLINT
+  }
+
   Row one_;  ///< of none if its count is 0
-  /// All rows, if there are several: of a million parameters nearly each has one.
-  std::unique_ptr<std::vector<Row>> many_;
 };
 
 /// Whether all have the same shape.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,6 +18,7 @@
 #include "reshardfs/shape.h"
 
 #include "base/byte_range.h"
+#include "base/shared_value.h"
 
 namespace reshardfs {
 
@@ -33,10 +36,8 @@ class KeptShape {
   KeptShape() = default;
   KeptShape(std::initializer_list<std::int64_t> sizes) : KeptShape(Shape(sizes)) {}
   explicit KeptShape(Shape shape) {
-    if (!shape.empty()) shape_ = std::make_shared<const Shape>(std::move(shape));
+    if (!shape.empty()) shape_ = SharedValue(std::move(shape));
   }
-  /// @param shared nullptr: a scalar's.
-  explicit KeptShape(std::shared_ptr<const Shape> shared) : shape_(std::move(shared)) {}
   KeptShape& operator=(Shape shape) { return *this = KeptShape(std::move(shape)); }
   KeptShape& operator=(std::initializer_list<std::int64_t> sizes) {
     return *this = KeptShape(sizes);
@@ -44,7 +45,8 @@ class KeptShape {
 
   const Shape& get() const noexcept {
     static const Shape scalar;
-    return shape_ ? *shape_ : scalar;
+    const Shape* const shape = shape_.get();
+    return shape == nullptr ? scalar : *shape;
   }
   operator const Shape&() const noexcept { return get(); }  // NOLINT: it is one
 
@@ -58,12 +60,12 @@ class KeptShape {
   const_iterator end() const noexcept { return get().end(); }
 
   bool operator==(const KeptShape& other) const noexcept {
-    return shape_ == other.shape_ || get() == other.get();
+    return shape_.get() == other.shape_.get() || get() == other.get();
   }
   bool operator==(const Shape& other) const noexcept { return get() == other; }
 
  private:
-  std::shared_ptr<const Shape> shape_;  ///< nullptr: a scalar's
+  SharedValue<Shape> shape_;  ///< of none: a scalar's
 };
 
 /// The shapes that were kept so far. For one thread.
@@ -97,23 +99,30 @@ class FileExtents {
   FileExtents(std::initializer_list<ByteRange> ranges) {
     for (const ByteRange& range : ranges) push_back(range);
   }
-  FileExtents(const FileExtents& other)
-      : one_(other.one_),
-        many_(other.many_ ? std::make_unique<std::vector<ByteRange>>(*other.many_) : nullptr) {}
-  FileExtents(FileExtents&& other) noexcept
-      : one_(std::exchange(other.one_, kNone)), many_(std::move(other.many_)) {}
+  FileExtents(const FileExtents& other) : one_(other.one_) {
+    if (const auto* const all = other.many()) keep(*all);
+  }
+  FileExtents(FileExtents&& other) noexcept : one_(std::exchange(other.one_, kNone)) {}
   FileExtents& operator=(FileExtents other) noexcept {
-    one_ = other.one_;
-    many_ = std::move(other.many_);
+    std::swap(one_, other.one_);
     return *this;
   }
-  ~FileExtents() = default;
+  ~FileExtents() { delete many(); }
 
-  std::size_t size() const noexcept { return many_ ? many_->size() : one_ == kNone ? 0 : 1; }
+  std::size_t size() const noexcept {
+    if (const auto* const all = many()) return all->size();
+    return one_ == kNone ? 0 : 1;
+  }
   bool empty() const noexcept { return size() == 0; }
-  iterator begin() noexcept { return many_ ? many_->data() : &one_; }
+  iterator begin() noexcept {
+    auto* const all = many();
+    return all == nullptr ? &one_ : all->data();
+  }
   iterator end() noexcept { return begin() + size(); }
-  const_iterator begin() const noexcept { return many_ ? many_->data() : &one_; }
+  const_iterator begin() const noexcept {
+    const auto* const all = many();
+    return all == nullptr ? &one_ : all->data();
+  }
   const_iterator end() const noexcept { return begin() + size(); }
   ByteRange& operator[](std::size_t i) noexcept { return begin()[i]; }
   const ByteRange& operator[](std::size_t i) const noexcept { return begin()[i]; }
@@ -126,17 +135,14 @@ class FileExtents {
       one_ = range;
       return;
     }
-    if (!many_) many_ = std::make_unique<std::vector<ByteRange>>(begin(), end());
-    many_->push_back(range);
+    if (many() == nullptr) keep({begin(), end()});
+    many()->push_back(range);
   }
   /// @throws Error as ByteRange().
   void emplace_back(std::uint64_t offset, std::uint64_t length) {
     push_back(ByteRange(offset, length));
   }
-  void clear() noexcept {
-    one_ = kNone;
-    many_.reset();
-  }
+  void clear() noexcept { *this = FileExtents(); }
 
   bool operator==(const FileExtents& other) const noexcept {
     return std::equal(begin(), end(), other.begin(), other.end());
@@ -146,8 +152,21 @@ class FileExtents {
   /// Stands for no extent.
   static constexpr ByteRange kNone{};
 
+  using List = std::vector<ByteRange>;
+  /// Where no range begins that ends elsewhere: the end is then the address of a list of them all.
+  static constexpr std::uint64_t kAtList = UINT64_MAX;
+
+  List* many() const noexcept {
+    if (one_.offset() != kAtList || one_.end() == kAtList) return nullptr;
+    return reinterpret_cast<List*>(one_.end());  // NOLINT: keep() wrote it
+  }
+  void keep(List all) {
+    const auto* const list = new List(std::move(all));
+    one_ = std::bit_cast<ByteRange>(
+        std::array<std::uint64_t, 2>{kAtList, reinterpret_cast<std::uint64_t>(list)});
+  }
+
   ByteRange one_ = kNone;
-  std::unique_ptr<std::vector<ByteRange>> many_;  ///< then all of them; one_ does not matter
 };
 
 /// Where the entries of an index that are boxes begin in their full tensors. It stands beside the

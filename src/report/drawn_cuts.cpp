@@ -23,7 +23,7 @@ bool any_above_one(const std::vector<AxisPartition>& partitions) {
 
 const Slicing* slicing_on(const TargetTable& target, const TargetParameter& parameter, Rank rank) {
   return parameter.treatment == Treatment::kReshard
-             ? parameter.by_stage->at(target.stage_of(rank)).get()
+             ? parameter.cuts().at(target.stage_of(rank)).get()
              : nullptr;
 }
 

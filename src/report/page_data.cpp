@@ -85,8 +85,7 @@ std::string target_cut(const TargetTable& target, const TargetParameter& paramet
   if (parameter.treatment == Treatment::kRaw) return "slice, unchanged";
   if (parameter.treatment == Treatment::kKeep) return "whole";
   std::vector<std::int64_t> parts;
-  for (const AxisPartition& partition :
-       parameter.by_stage->at(target.stage_of(*rank))->partitions()) {
+  for (const AxisPartition& partition : parameter.cuts().at(target.stage_of(*rank))->partitions()) {
     parts.push_back(partition.parts());
   }
   return cut_text(parts);

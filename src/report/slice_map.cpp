@@ -144,7 +144,7 @@ std::vector<Cut> cuts_of(const TargetTable& target, const TargetParameter& param
   for (const Rank rank : ranks) {
     if (!target.has(parameter, rank)) continue;
     const bool cut = parameter.treatment == Treatment::kReshard;
-    const Slicing* slicing = cut ? parameter.by_stage->at(target.stage_of(rank)).get() : nullptr;
+    const Slicing* slicing = cut ? parameter.cuts().at(target.stage_of(rank)).get() : nullptr;
     auto found = std::find_if(cuts.begin(), cuts.end(),
                               [&](const Cut& known) { return known.slicing == slicing; });
     if (found == cuts.end()) found = cuts.insert(found, Cut{slicing, {}});

@@ -72,7 +72,8 @@ class SampledCopies {
     if (table.states_layouts()) return;
     const Holders& holders = parameter.source->holders;
     // Slices that are to be joined are no copies.
-    if (parameter.grid->cell_count() == 1) holders_ = {holders.begin(), holders.end()};
+    if (parameter.grid->cell_count() != 1 || holders.size() == 1) return;
+    holders_ = {holders.begin(), holders.end()};
   }
 
   std::size_t pairs() const {
@@ -214,7 +215,7 @@ void Check::compare_all() {
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     if (outcomes[p] == ReplicaOutcome::kUnreadable) {
       ++findings_.unreadable;
-    } else if (!first_difference_[p]) {
+    } else if (!first_difference_[p] && copies_[p].pairs() > 0) {
       findings_.equal.insert(findings_.equal.end(),
                              parameters_[p].source);  // in this order, mostly
     }

@@ -42,6 +42,7 @@ void TargetTable::forget_stand_ins(const std::set<const SourceParameter*>& equal
   for (TargetParameter& parameter : parameters_) {
     const bool known = parameter.copies != Copies::kUncompared;
     if (!parameter.grid || known || equal.contains(parameter.source)) continue;
+    if (parameter.grid->replica_count() == 0) continue;
     parameter.grid = parameter.grid->without_stand_ins();
   }
 }
@@ -57,7 +58,7 @@ class ReadCells {
       : target_(target), ranks_(ranks) {}
 
   CheckedCells of(const TargetParameter& parameter) {
-    const Key key{&parameter.grid->pattern(), parameter.by_stage, parameter.stage_has};
+    const Key key{&parameter.grid->pattern(), parameter.stages};
     const auto [found, is_new] = known_.try_emplace(key);
     if (!is_new) return found->second;
     auto cells = std::make_shared<std::set<const RankFile*>>();
@@ -71,7 +72,7 @@ class ReadCells {
   }
 
  private:
-  using Key = std::tuple<const void*, const void*, const void*>;
+  using Key = std::tuple<const void*, const void*>;
   const TargetTable& target_;
   const std::vector<Rank>& ranks_;
   std::map<Key, CheckedCells> known_;

@@ -77,7 +77,7 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
   }
   report(verdicts);
   find_absent(options);
-  sort_names();
+  require_distinct_names();
   if (parameters_.empty()) {
     throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is left to show")
         .in_file(source_->checkpoint().files().front().source->name())
@@ -138,7 +138,7 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
     case Unmatched::kReplicate:
       if (parameter.grid) {
         add({&parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.dtype,
-             Copies::kUncompared, parameter.grid, nullptr, nullptr});
+             Copies::kUncompared, parameter.grid, nullptr});
       } else if (!keep_if_equal(parameter) && !keep_differing(parameter)) {
         verdicts.refused.push_back(parameter.name);
       }
@@ -197,7 +197,7 @@ bool TargetTable::keep_differing(const SourceParameter& parameter) {
 
 void TargetTable::keep(const SourceParameter& parameter, CellGridPtr grid, Copies copies) {
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kKeep, parameter.dtype, copies, std::move(grid), nullptr,
+  add({&parameter, name, Treatment::kKeep, parameter.dtype, copies, std::move(grid),
        stages_with(name)});
 }
 
@@ -209,13 +209,12 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
                          parameter.dtype,
                          Copies::kUncompared,
                          std::move(grid),
-                         nullptr,
                          nullptr};
   const Shape& full = target.grid->full_shape();
   TargetParameter::Cuts cuts;
   if (!strategy_) {
     cuts.push_back(slicing(nullptr, full));
-    target.by_stage = cuts_.keep(std::move(cuts));
+    target.stages = keep_stages({std::move(cuts), {}});
     add(std::move(target));
     return;
   }
@@ -252,7 +251,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
                     : "check that --dst-strategy belongs to this model");
     }
   }
-  target.by_stage = cuts_.keep(std::move(cuts));
+  target.stages = keep_stages({std::move(cuts), {}});
   add(std::move(target));
 }
 
@@ -283,7 +282,7 @@ void TargetTable::place_raw(const SourceParameter& parameter) {
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kRaw, parameter.dtype, Copies::kUncompared, nullptr, nullptr,
+  add({&parameter, name, Treatment::kRaw, parameter.dtype, Copies::kUncompared, nullptr,
        stages_with(name)});
 }
 
@@ -311,13 +310,20 @@ void TargetTable::add(TargetParameter parameter) {
 }
 
 /// The destination stages that lay `name` out; nullptr (all stages) if none does.
-const std::vector<bool>* TargetTable::stages_with(const std::string& name) {
+const TargetParameter::Stages* TargetTable::stages_with(const std::string& name) {
   if (!strategy_ || !strategy_->contains(name)) return nullptr;
   std::vector<bool> has(static_cast<std::size_t>(strategy_->stage_count()), false);
   for (const std::int64_t stage : strategy_->stages_of(name)) {
     has[static_cast<std::size_t>(stage)] = true;
   }
-  return stages_.keep(std::move(has));
+  return keep_stages({{}, std::move(has)});
+}
+
+const TargetParameter::Stages* TargetTable::keep_stages(TargetParameter::Stages stages) {
+  auto kept = share_equal(stage_kinds_, std::move(stages));
+  const TargetParameter::Stages* const shared = kept.get();
+  if (kept.use_count() == 1) other_stages_.push_back(std::move(kept));
+  return shared;
 }
 
 namespace {
@@ -343,17 +349,23 @@ std::vector<std::uint32_t> names_order(const std::vector<TargetParameter>& param
 }  // namespace
 
 /// @throws Error kBadInput if a name stands twice.
-void TargetTable::sort_names() {
-  const std::vector<std::uint32_t> order = names_order(parameters_, source_->checkpoint().files());
+void TargetTable::require_distinct_names() const {
+  const bool has_names_of_files =
+      source_->has_stored_names() &&
+      std::all_of(parameters_.begin(), parameters_.end(), [](const TargetParameter& parameter) {
+        return &parameter.name == &parameter.source->name;
+      });
+  if (has_names_of_files) return;  // which stand once in the source's table
+  std::vector<std::string_view> names;
+  names.reserve(parameters_.size());
+  for (const TargetParameter& parameter : parameters_) names.emplace_back(parameter.name);
+  if (are_distinct(names)) return;
+  const std::vector<std::uint32_t> order = order_of_names(names);
   std::optional<std::pair<std::uint32_t, std::uint32_t>> twice;  // the first in the table's order
-  name_ranks_.resize(order.size());
-  for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
-    const std::uint32_t position = order[rank];
-    name_ranks_[position] = rank;
-    if (rank == 0 || parameters_[order[rank - 1]].name != parameters_[position].name) continue;
-    if (!twice || position < twice->second) twice = {order[rank - 1], position};
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (names[order[i - 1]] != names[order[i]]) continue;
+    if (!twice || order[i] < twice->second) twice = {order[i - 1], order[i]};
   }
-  if (!twice) return;
   const TargetParameter& first = parameters_[twice->first];
   const TargetParameter& second = parameters_[twice->second];
   throw Error(ErrorKind::kBadInput, "'" + printable(first.source->name) + "' and '" +
@@ -365,6 +377,12 @@ void TargetTable::sort_names() {
 
 std::vector<std::uint32_t> TargetTable::order_by_name(
     std::span<const TargetParameter* const> list) const {
+  sorted_.call([this] {
+    const std::vector<std::uint32_t> order =
+        names_order(parameters_, source_->checkpoint().files());
+    name_ranks_.resize(order.size());
+    for (std::uint32_t rank = 0; rank < order.size(); ++rank) name_ranks_[order[rank]] = rank;
+  });
   std::vector<std::uint64_t> keys(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto position = static_cast<std::size_t>(list[i] - parameters_.data());
@@ -450,8 +468,8 @@ std::vector<std::string> TargetTable::lost_on(Rank rank) const {
 
 bool TargetTable::in_stage_of(const TargetParameter& parameter, Rank rank) const {
   const std::size_t stage = stage_of(rank);
-  if (parameter.treatment == Treatment::kReshard) return (*parameter.by_stage)[stage] != nullptr;
-  return parameter.stage_has == nullptr || (*parameter.stage_has)[stage];
+  if (parameter.treatment == Treatment::kReshard) return parameter.cuts()[stage] != nullptr;
+  return parameter.stages == nullptr || parameter.stages->has[stage];
 }
 
 bool TargetTable::has(const TargetParameter& parameter, Rank rank) const {
@@ -477,7 +495,7 @@ Shape TargetTable::slice_shape(const TargetParameter& parameter, Rank rank) cons
     return array_shape(*raw_holding(*parameter.source, rank).entry);
   }
   if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape();
-  return (*parameter.by_stage)[stage_of(rank)]->slice_shape(device_of(rank));
+  return parameter.cuts()[stage_of(rank)]->slice_shape(device_of(rank));
 }
 
 ShownTensor TargetTable::view(const TargetParameter& parameter, Rank rank) const {
@@ -491,7 +509,7 @@ ShownTensor TargetTable::view(const TargetParameter& parameter, Rank rank) const
 ShownTensor TargetTable::shared_view(const TargetParameter& parameter, Rank rank) const {
   switch (parameter.treatment) {
     case Treatment::kReshard: {
-      const Slicing& slicing = *(*parameter.by_stage)[stage_of(rank)];
+      const Slicing& slicing = *parameter.cuts()[stage_of(rank)];
       return {parameter.grid, slicing.partitions(), slicing.parts_of(device_of(rank))};
     }
     case Treatment::kKeep:

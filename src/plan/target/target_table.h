@@ -16,6 +16,7 @@
 #include "reshardfs/strategy.h"
 
 #include "base/cast.h"
+#include "base/process/retry_once.h"
 #include "base/share_equal.h"
 #include "base/text/glob.h"
 #include "plan/source/source_table.h"
@@ -50,8 +51,15 @@ struct TargetParameter {
   CellGridPtr grid;  ///< kReshard and kKeep
   /// The cut in each destination stage; nullptr if the stage does not have the parameter.
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
-  const Cuts* by_stage;                ///< kReshard; the table's
-  const std::vector<bool>* stage_has;  ///< kKeep, kRaw: nullptr means all stages; the table's
+  struct Stages {
+    Cuts cuts{};              ///< kReshard
+    std::vector<bool> has{};  ///< kKeep, kRaw
+
+    bool operator==(const Stages&) const = default;
+  };
+  const Stages* stages;  ///< the table's; nullptr: kept or raw in all stages
+
+  const Cuts& cuts() const noexcept { return stages->cuts; }
 
   /// Whether the elements are Int4, each in an Int8.
   bool holds_int4() const noexcept { return source->dtype == DType::kInt4; }
@@ -87,8 +95,8 @@ class TargetTable {
   const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
   /// How many of them TargetOptions::casts converts.
   std::size_t cast_count() const noexcept { return cast_count_; }
-  /// The positions of these parameters in `list`, in the order of their names. O(n log n), without
-  /// a look at the names.
+  /// The positions of these parameters in `list`, in the order of their names. O(n log n); only the
+  /// first call looks at the names.
   std::vector<std::uint32_t> order_by_name(std::span<const TargetParameter* const> list) const;
 
   /// Whether a destination rank has the parameter.
@@ -145,18 +153,7 @@ class TargetTable {
 
  private:
   struct Verdicts;
-  /// Values that parameters refer to, equal ones once: see share_equal().
-  template <typename T>
-  struct Shared {
-    const T* keep(T value) {
-      auto kept = share_equal(kinds, std::move(value));
-      const T* const shared = kept.get();
-      if (kept.use_count() == 1) others.push_back(std::move(kept));
-      return shared;
-    }
-    std::vector<std::shared_ptr<const T>> kinds;
-    std::vector<std::shared_ptr<const T>> others;
-  };
+  const TargetParameter::Stages* keep_stages(TargetParameter::Stages stages);
   void place(const SourceParameter& parameter, Verdicts& verdicts);
   void place_in_one_strategy(const SourceParameter& parameter, Verdicts& verdicts);
   void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
@@ -169,11 +166,11 @@ class TargetTable {
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
   void place_without_slices(const SourceParameter& parameter);
-  const std::vector<bool>* stages_with(const std::string& name);
+  const TargetParameter::Stages* stages_with(const std::string& name);
   bool in_stage_of(const TargetParameter& parameter, Rank rank) const;
   Holding raw_holding(const SourceParameter& parameter, Rank rank) const;
   std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
-  void sort_names();
+  void require_distinct_names() const;
   void report(const Verdicts& verdicts);
   void find_absent(const TargetOptions& options);
 
@@ -193,11 +190,13 @@ class TargetTable {
     std::shared_ptr<const Slicing> slicing;
   };
   std::vector<KnownSlicing> slicings_;
-  Shared<TargetParameter::Cuts> cuts_;
-  Shared<std::vector<bool>> stages_;
+  /// Those that parameters refer to, equal ones once: see share_equal().
+  std::vector<std::shared_ptr<const TargetParameter::Stages>> stage_kinds_;
+  std::vector<std::shared_ptr<const TargetParameter::Stages>> other_stages_;
   std::vector<TargetParameter> parameters_;
   /// Of each parameter, how many names come before its own.
-  std::vector<std::uint32_t> name_ranks_;
+  mutable RetryOnce sorted_;
+  mutable std::vector<std::uint32_t> name_ranks_;
   std::vector<std::string> lost_;  ///< names in the target
   std::vector<Rank> unknown_ranks_;
   std::vector<std::string> warnings_;
@@ -216,7 +215,7 @@ class SliceShapes {
   const Shape& of(const TargetParameter& parameter) {
     if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape();
     const Slicing* const cut =
-        parameter.treatment == Treatment::kReshard ? (*parameter.by_stage)[stage_].get() : nullptr;
+        parameter.treatment == Treatment::kReshard ? parameter.cuts()[stage_].get() : nullptr;
     if (cut == nullptr || cut != cut_) shape_ = target_.slice_shape(parameter, rank_);
     cut_ = cut;
     return shape_;

@@ -79,7 +79,7 @@ using Kind = std::tuple<const CellPattern*, const Slicing*, DType>;
 
 Kind kind_of(const TargetParameter& parameter, std::size_t stage) {
   const Slicing* const cut =
-      parameter.treatment == Treatment::kReshard ? (*parameter.by_stage)[stage].get() : nullptr;
+      parameter.treatment == Treatment::kReshard ? parameter.cuts()[stage].get() : nullptr;
   return {&parameter.grid->pattern(), cut, parameter.source->dtype};
 }
 

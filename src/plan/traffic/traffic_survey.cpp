@@ -49,7 +49,7 @@ bool same(const CellPattern& a, const CellPattern& b) {
 bool alike(const TargetParameter& a, const TargetParameter& b) {
   // A raw slice comes from whichever file holds it: there is no grid to compare.
   if (a.treatment == Treatment::kRaw || a.treatment != b.treatment) return false;
-  return same(a.by_stage, b.by_stage) && same(a.stage_has, b.stage_has) &&
+  return same(a.stages, b.stages) &&
          element_size(a.grid->dtype()) == element_size(b.grid->dtype()) &&
          elements_per_unit(a.grid->dtype()) == elements_per_unit(b.grid->dtype()) &&
          same(a.grid->pattern(), b.grid->pattern());
@@ -58,8 +58,8 @@ bool alike(const TargetParameter& a, const TargetParameter& b) {
 std::size_t hash_of(const TargetParameter& parameter) {
   auto hash = static_cast<std::size_t>(parameter.treatment);
   const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15U; };
-  if (parameter.by_stage) {
-    for (const auto& slicing : *parameter.by_stage) mix(std::hash<const void*>()(slicing.get()));
+  if (parameter.treatment == Treatment::kReshard) {
+    for (const auto& slicing : parameter.cuts()) mix(std::hash<const void*>()(slicing.get()));
   }
   if (!parameter.grid) return hash;
   for (const std::int64_t size : parameter.grid->full_shape()) mix(static_cast<std::size_t>(size));

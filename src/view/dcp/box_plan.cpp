@@ -243,15 +243,15 @@ BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target, const BoxSco
   const TargetTable& table = *target;
   const auto ranks = static_cast<std::size_t>(table.rank_count());
   Builder builder(std::move(target), ranks, scope);
-  std::map<std::pair<const TargetParameter::Cuts*, std::size_t>, RankCut> cuts;
+  std::map<std::pair<const TargetParameter::Stages*, std::size_t>, RankCut> cuts;
   for (std::size_t i = 0; i < builder.plan().parameters().size(); ++i) {
     const TargetParameter* const parameter = builder.plan().parameters()[i];
     const std::size_t single = builder.single_of(i);
     const RankCut* cut = nullptr;
     RankCut kept;
     if (parameter->treatment == Treatment::kReshard) {
-      const auto [found, is_new] = cuts.try_emplace({parameter->by_stage, single});
-      if (is_new) found->second = cut_finer(cut_of(table, *parameter->by_stage), single);
+      const auto [found, is_new] = cuts.try_emplace({parameter->stages, single});
+      if (is_new) found->second = cut_finer(cut_of(table, parameter->cuts()), single);
       cut = &found->second;
     } else {
       kept.boxes =

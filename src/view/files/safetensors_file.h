@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process/retry_once.h"
 #include "format/safetensors/safetensors_writer.h"
 #include "plan/target/target_table.h"
 #include "view/files/parted_file.h"
@@ -17,38 +18,47 @@ namespace reshardfs {
 /// other, and differ in what does not depend on the tensors. Any number of threads may use it.
 class SafetensorsSizes {
  public:
-  /// @param table outlives the views. @param measure what makes it for other tensors.
+  /// @param table outlives the views. @param measure what makes it for other tensors. Whoever asks
+  /// for the same tensors meanwhile waits.
   template <typename Measure>
   safetensors::TensorBytes of(const TargetTable& table, Rank rank,
                               const std::vector<const TargetParameter*>& parameters,
                               Measure&& measure) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (table_ == &table && rank_ == rank && parameters_ == parameters) return bytes_;
-    }
-    const safetensors::TensorBytes bytes = measure();
-    std::vector<const TargetParameter*> copy = parameters;
-    const std::lock_guard lock(mutex_);
-    table_ = &table;
-    rank_ = rank;
-    parameters_.swap(copy);
-    bytes_ = bytes;
-    return bytes;
+    const std::shared_ptr<Tensors> tensors = last_of(table, rank, parameters);
+    tensors->measured.call([&] { tensors->bytes = measure(); });
+    return tensors->bytes;
   }
 
   /// Once there are all files.
   void forget() {
     const std::lock_guard lock(mutex_);
-    table_ = nullptr;
-    std::vector<const TargetParameter*>().swap(parameters_);
+    last_.reset();
   }
 
  private:
+  struct Tensors {
+    const TargetTable* table = nullptr;
+    Rank rank{};
+    std::vector<const TargetParameter*> parameters{};
+    RetryOnce measured{};
+    safetensors::TensorBytes bytes{};
+  };
+
+  std::shared_ptr<Tensors> last_of(const TargetTable& table, Rank rank,
+                                   const std::vector<const TargetParameter*>& parameters) {
+    const std::lock_guard lock(mutex_);
+    const bool is_same =
+        last_ && last_->table == &table && last_->rank == rank && last_->parameters == parameters;
+    if (is_same) return last_;
+    last_ = std::make_shared<Tensors>();
+    last_->table = &table;
+    last_->rank = rank;
+    last_->parameters = parameters;
+    return last_;
+  }
+
   std::mutex mutex_;
-  const TargetTable* table_ = nullptr;
-  Rank rank_{};
-  std::vector<const TargetParameter*> parameters_;
-  safetensors::TensorBytes bytes_{};
+  std::shared_ptr<Tensors> last_;
 };
 
 /// Parameters of one destination rank as a .safetensors file.

@@ -47,7 +47,7 @@ Place place_of(const TargetTable& target, Rank rank, const TargetParameter& para
   const Holding holding = target.view(parameter, rank).whole_cell();
   if (!holding) {
     place.of = parameter.grid.get();
-    place.cut = parameter.by_stage;
+    if (parameter.treatment == Treatment::kReshard) place.cut = parameter.stages;
     if (parameter.grid) place.stored = parameter.grid->dtype();
     return place;
   }

@@ -90,7 +90,7 @@ class CutMaker {
 
   /// The cut in a stage, as the format states it.
   Layout stated(const TargetParameter& parameter, Rank first) const {
-    const Slicing& slicing = *(*parameter.by_stage)[target_.stage_of(first)];
+    const Slicing& slicing = *parameter.cuts()[target_.stage_of(first)];
     const Shape& full = slicing.full_shape();
     const Layout layout =
         fold_expanded(*target_.layout(parameter, first), full, /*is_slice=*/false);

@@ -67,8 +67,8 @@ class Origins {
   /// The source's ranks from which it is read, as JSON.
   const std::string& ranks(const TargetParameter& parameter) {
     if (!parameter.grid) return alone_ = find_ranks(parameter);
-    const Key key{&parameter.grid->pattern(), parameter.by_stage, parameter.stage_has,
-                  parameter.copies, parameter.grid->replicas_differ()};
+    const Key key{&parameter.grid->pattern(), parameter.stages, parameter.copies,
+                  parameter.grid->replicas_differ()};
     const auto [found, is_new] = ranks_.try_emplace(key);
     if (is_new) found->second = find_ranks(parameter);
     return found->second;
@@ -76,7 +76,7 @@ class Origins {
 
  private:
   using Files = std::vector<std::pair<const RankFile*, std::size_t>>;
-  using Key = std::tuple<const void*, const void*, const void*, Copies, bool>;
+  using Key = std::tuple<const void*, const void*, Copies, bool>;
 
   std::string find_ranks(const TargetParameter& parameter) const {
     std::set<std::int64_t> ranks;

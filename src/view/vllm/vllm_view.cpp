@@ -112,7 +112,7 @@ void require_shares(const TargetTable& target, const TargetParameter& parameter)
   const auto dimension = shared_dimension(parameter.name);
   bool shared = false;
   if (parameter.treatment == Treatment::kReshard) {
-    const auto& slicing = parameter.by_stage->front();
+    const auto& slicing = parameter.cuts().front();
     shared = slicing != nullptr && is_shared_so(*slicing, dimension, ranks);
   } else if (parameter.treatment == Treatment::kKeep) {
     shared = ranks == 1 || !dimension;

@@ -37,6 +37,17 @@ TEST(KeptShape, IsThatOfAScalarAtFirst) {
   EXPECT_EQ(kept, Shape());
 }
 
+TEST(KeptShape, IsSharedByItsCopies) {
+  KeptShape kept{2, 3};
+  const KeptShape copy = kept;
+  EXPECT_EQ(&copy.get(), &kept.get());
+  const KeptShape moved = std::move(kept);
+  EXPECT_EQ(&moved.get(), &copy.get());
+  kept = {4};
+  kept = copy;
+  EXPECT_EQ(&kept.get(), &copy.get());
+}
+
 TEST(ShapeKinds, KeepEqualShapesOnce) {
   ShapeKinds kinds;
   const KeptShape first = kinds.keep(Shape{2, 3});

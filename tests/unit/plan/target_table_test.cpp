@@ -213,13 +213,13 @@ TEST(TargetTable, SharesTheCutsOfParametersThatAreAlike) {
                                 std::nullopt);
   const TargetTable cut(
       source, stages({{{"a", kColumns}, {"b", kColumns}, {"c", kWhole}, {"d", kColumns}}}), {});
-  EXPECT_EQ(named(cut, "a").by_stage, named(cut, "b").by_stage);
-  EXPECT_NE(named(cut, "a").by_stage, named(cut, "c").by_stage);
-  EXPECT_NE(named(cut, "a").by_stage, named(cut, "d").by_stage);
+  EXPECT_EQ(named(cut, "a").stages, named(cut, "b").stages);
+  EXPECT_NE(named(cut, "a").stages, named(cut, "c").stages);
+  EXPECT_NE(named(cut, "a").stages, named(cut, "d").stages);
   EXPECT_THAT(contents(cut, Rank(1)), ElementsAre("a=cd", "b=CD", "c=0123", "d=y"));
   const TargetTable whole(source, std::nullopt, {});
-  EXPECT_EQ(named(whole, "a").by_stage, named(whole, "b").by_stage);
-  EXPECT_NE(named(whole, "a").by_stage, named(whole, "d").by_stage);
+  EXPECT_EQ(named(whole, "a").stages, named(whole, "b").stages);
+  EXPECT_NE(named(whole, "a").stages, named(whole, "d").stages);
 }
 
 TEST(TargetTable, SaysWhatAStateIsCutLikeWhereItDoesNotFit) {
