@@ -65,6 +65,14 @@ struct CheckpointOptions {
   std::size_t threads = 0;
 };
 
+/// How the files of ranks or of a whole model were found.
+struct FoundBy {
+  std::string pattern{};     ///< of the ranks' files; empty: the source is one model
+  std::string index{};       ///< the file that lists the model's; empty: none does
+  std::string metadata{};    ///< of the index, as NameMapDirectory has it
+  bool are_counted = false;  ///< whether the model's files count each other
+};
+
 class CheckpointSet {
  public:
   /// Finds the files of the step, opens them and reads their indexes (in parallel). In large sets,
@@ -126,6 +134,8 @@ class CheckpointSet {
   const Completeness& completeness() const noexcept { return *completeness_; }
   /// Whether --state-key can select in it: not in sets whose metadata knows parameters by name.
   bool takes_state_key() const;
+  /// All empty if a kind has recognized the source, and of files that were already open.
+  const FoundBy& found_by() const noexcept { return found_by_; }
   /// The kind that recognized the source; nullptr for files of ranks and whole models.
   const SetFormat* described_by() const noexcept { return described_by_; }
   /// The same; of a directory of steps, the kind of the step.
@@ -173,6 +183,7 @@ class CheckpointSet {
   std::shared_ptr<const Catalogue> catalogue_;
   std::vector<RefusedTensor> unreadable_;
   SavedBeside beside_;
+  FoundBy found_by_;
   const SetFormat* described_by_ = nullptr;
   const SetFormat* step_described_by_ = nullptr;
   bool kind_takes_state_key_ = true;

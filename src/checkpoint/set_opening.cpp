@@ -100,7 +100,7 @@ void note_snapshot(const std::filesystem::path& source, Discovery& found) {
 }
 
 /// Whether each name is in the file whose number stands beside it.
-bool are_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
+bool are_in_place(const std::vector<std::pair<std::string_view, std::size_t>>& places,
                   const std::vector<RankFile>& files) {
   std::unordered_map<std::string_view, std::size_t> wanted;
   wanted.reserve(places.size());
@@ -287,7 +287,7 @@ void CheckpointSet::Opening::require_places() {
            Error(ErrorKind::kBadInput,
                  "is missing from the file that the directory's name map lists for it")
                .in_file(file.path.string())
-               .for_parameter(name)
+               .for_parameter(std::string(name))
                .hint("bring the map and the files of one version of the model"));
   }
 }
@@ -344,6 +344,7 @@ CheckpointSet CheckpointSet::Opening::make_set() {
   }
   set.unreadable_ = once_each(unreadable_);
   set.root_ = path_;
+  set.found_by_ = std::move(found_.found_by);
   set.described_by_ = found_.format;
   set.step_described_by_ = found_.step_format;
   set.kind_takes_state_key_ = found_.takes_state_key;

@@ -18,6 +18,7 @@
 #include "base/process/event_log.h"
 #include "base/text/glob.h"
 #include "base/text/name_groups.h"
+#include "base/text/name_order.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
 #include "check/stats_text.h"
@@ -73,6 +74,7 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
 /// All that the files hold.
 std::vector<ModelTensor> held_tensors(const CheckpointContents& contents, bool in_several_ranks) {
   std::vector<ModelTensor> tensors;
+  tensors.reserve(contents.parameters.size());
   for (const CheckpointParameter& parameter : contents.parameters) {
     tensors.push_back({parameter.name, parameter.dtype, parameter.shape, parameter.bytes,
                        parameter.ranks.size(),
@@ -95,14 +97,22 @@ std::uint64_t total_bytes(const CheckpointContents& contents) {
   return total;
 }
 
+std::size_t count_names(const std::vector<CheckpointParameter>& parameters) {
+  std::vector<std::string_view> names;
+  names.reserve(parameters.size());
+  for (const CheckpointParameter& parameter : parameters) names.emplace_back(parameter.name);
+  if (are_distinct(names)) return names.size();
+  std::sort(names.begin(), names.end());
+  return static_cast<std::size_t>(std::unique(names.begin(), names.end()) - names.begin());
+}
+
 void print_summary(const std::string& path, const CheckpointContents& contents,
                    std::size_t columns) {
   // Parts of different sizes are listed one by one.
-  std::set<std::string_view> names;
-  for (const auto& parameter : contents.parameters) names.insert(parameter.name);
+  const std::size_t names = count_names(contents.parameters);
   const std::string what =
       fmt::format(": {} in {}, {}", human_bytes(total_bytes(contents)),
-                  counted(contents.files.size(), "file"), counted(names.size(), "parameter"));
+                  counted(contents.files.size(), "file"), counted(names, "parameter"));
   const std::size_t room = columns - std::min(columns, text_width(what));
   std::cout << shortened(printable(path), std::max<std::size_t>(room, 4)) << what << "\n";
   if (!contents.step.empty()) {
@@ -283,11 +293,11 @@ int run_inspect(const Given& given) {
   InspectArguments arguments = inspect_arguments(given);
   arguments.log = log;
   if (!arguments.why.empty()) return run_why(arguments);
-  list_series(arguments);
   std::optional<Inspected> opened;
   try {
     opened = open_inspected(arguments);
   } catch (const Error& error) {
+    list_series(arguments);
     const auto part = describe_unopened(arguments, error);
     if (arguments.json) {
       write_json([&](JsonWriter& json) { write_description(json, part); });

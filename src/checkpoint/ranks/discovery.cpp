@@ -281,6 +281,8 @@ Discovery discover_files(const std::filesystem::path& source, const CheckpointOp
                          SourceFiles files, SetFaults* faults) {
   Discovery out;
   out.series = files.series;
+  out.found_by.pattern = files.pattern;
+  out.found_by.are_counted = files.is_whole;
   out.notes = std::move(files.notes);
   out.warnings = std::move(files.warnings);
   if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
@@ -288,6 +290,9 @@ Discovery discover_files(const std::filesystem::path& source, const CheckpointOp
   if (files.name_map) {
     out.files = std::move(files.found.files);
     out.places = files.name_map->places;
+    out.place_names = files.name_map->names;
+    out.found_by.index = files.name_map->map_file.filename().string();
+    out.found_by.metadata = files.name_map->metadata;
     out.completeness = state_names(out.files, source);
     state_index(*files.name_map, out.completeness);
     out.by_contents = [index = std::move(*files.name_map), config = config_of(source, options),

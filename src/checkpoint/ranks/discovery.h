@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Discovery {
   std::vector<std::string> steps;
   std::string series;     ///< see CheckpointSet::series()
   std::string adapter{};  ///< see CheckpointSet::adapter()
+  FoundBy found_by{};
   /// The kind that recognizes the source; nullptr for files of ranks and whole models.
   const SetFormat* format = nullptr;
   /// Of a directory of steps, the kind of the step that was chosen; otherwise nullptr.
@@ -39,7 +41,9 @@ struct Discovery {
   std::vector<std::string> warnings{};
   /// For a whole model in several files: parameter names, and the indices of their files in
   /// `files`.
-  std::vector<std::pair<std::string, std::size_t>> places;
+  std::vector<std::pair<std::string_view, std::size_t>> places;
+  /// Has these names.
+  std::shared_ptr<const void> place_names{};
   /// Files that the set lists, but that do not exist.
   std::vector<FoundFile> missing{};
   /// What the set records of its layouts itself; nullptr if it does not.

@@ -227,12 +227,12 @@ class ShardReader {
     }
     if (path_kind(place / kIndex, tree_) != PathKind::kOther) return;
     try {
-      const std::string text = read_small_file(place / kIndex, kMostIndexBytes, unrecorded(tree_));
-      for (auto& [name, file] : read_json_texts(text, "weight_map")) {
-        names_.push_back(std::move(name));
-      }
+      const JsonTexts texts =
+          read_json_texts(read_small_file(place / kIndex, kMostIndexBytes, unrecorded(tree_)),
+                          "weight_map", "metadata");
+      for (const auto& [name, file] : texts.members) names_.emplace_back(name);
       evidence_.index = place / kIndex;
-      evidence_.total_bytes = read_total_size(text);
+      evidence_.total_bytes = read_total_size(texts.beside);
     } catch (Error& error) {
       throw error.in_file((place / kIndex).string());
     }

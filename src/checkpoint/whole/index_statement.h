@@ -12,7 +12,8 @@
 
 namespace reshardfs {
 
-/// metadata.total_size of an index. nullopt if it is missing or not a number of bytes.
+/// metadata.total_size of an index, or of what JsonTexts::beside has of it. nullopt if it is
+/// missing or not a number of bytes.
 std::optional<std::uint64_t> read_total_size(const std::string& json);
 
 /// Finds files that lie beside those of an index but that the index does not name. A file that is

@@ -2,6 +2,7 @@
 #include "checkpoint/whole/name_map_directory.h"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -41,10 +42,9 @@ void require_plain_name(const std::filesystem::path& map, const std::string& nam
 
 /// Parameter name and file. Old versions of MindSpore write them without a "weight_map" around it.
 /// @param text of the file at `path`
-std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path,
-                                                          const std::string& text) {
+JsonTexts read_map(const std::filesystem::path& path, std::string text) {
   try {
-    return read_json_texts(text, "weight_map");
+    return read_json_texts(std::move(text), "weight_map", "metadata");
   } catch (Error& error) {
     error.in_file(path.string());
     if (error.kind() == ErrorKind::kBadInput && error.parameter().empty()) error.hint(kExpected);
@@ -65,10 +65,9 @@ std::set<std::string> files_of_others(const std::filesystem::path& directory,
   for (const std::string& index : indexes) {
     try {
       const std::filesystem::path path = directory / index;
-      const std::string text = read_small_file(path, kMaxNameMapBytes, unrecorded(tree));
-      for (auto& [name, file] : read_map(path, text)) {
-        names.insert(std::move(file));
-      }
+      const JsonTexts map =
+          read_map(path, read_small_file(path, kMaxNameMapBytes, unrecorded(tree)));
+      for (const auto& [name, file] : map.members) names.emplace(file);
     } catch (const Error&) {
       // Its files are then called files that no index names.
     }
@@ -92,16 +91,16 @@ NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceT
   const std::string index_name = index.filename().string();
   NameMapDirectory out;
   out.map_file = index;
-  const std::string text = read_small_file(index, kMaxNameMapBytes, tree);
-  auto map = read_map(index, text);
+  JsonTexts map = read_map(index, read_small_file(index, kMaxNameMapBytes, tree));
   out.is_hub_index = index_name != kMindSporeMap;
-  if (out.is_hub_index) out.total_bytes = read_total_size(text);
-  std::map<std::string, std::size_t> numbers;
-  const std::string* before = nullptr;  // mostly the same file
-  for (const auto& [parameter, file] : map) {
-    if (before != nullptr && file == *before) continue;
-    before = &file;
-    require_plain_name(index, file);
+  out.metadata = std::move(map.beside);
+  if (out.is_hub_index) out.total_bytes = read_total_size(out.metadata);
+  std::map<std::string, std::size_t, std::less<>> numbers;
+  std::optional<std::string_view> before;  // mostly the same file
+  for (const auto& [parameter, file] : map.members) {
+    if (file == before) continue;
+    before = file;
+    require_plain_name(index, std::string(file));
     numbers.emplace(file, 0);
   }
   if (numbers.empty()) throw bad_map(index, "names no parameter");
@@ -130,12 +129,14 @@ NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceT
                        !numbers.contains(entry.name) && !of_others.contains(entry.name);
     if (other) out.beside.push_back(entry.name);
   }
-  out.places.reserve(map.size());
+  out.places.reserve(map.members.size());
   auto place = numbers.begin();
-  for (auto& [parameter, file] : map) {
+  for (const auto& [parameter, file] : map.members) {
     if (place->first != file) place = numbers.find(file);
-    out.places.emplace_back(std::move(parameter), place->second);
+    out.places.emplace_back(parameter, place->second);
   }
+  map.members = {};
+  out.names = std::make_shared<const JsonTexts>(std::move(map));
   return out;
 }
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,13 +21,17 @@ struct NameMapDirectory {
   /// Every file once, in the order of their names.
   std::vector<std::filesystem::path> files;
   /// Parameter names, and the indices of their files in `files`.
-  std::vector<std::pair<std::string, std::size_t>> places;
+  std::vector<std::pair<std::string_view, std::size_t>> places;
+  /// Has the names.
+  std::shared_ptr<const void> names{};
   /// The names of other files in the directory that have the extension of these.
   std::vector<std::string> beside{};
   /// Other index files in the directory, whose files are another model or set.
   std::vector<std::string> other_indexes{};
   /// Whether the JSON file is an index as Hugging Face writes it.
   bool is_hub_index = false;
+  /// An object that has its "metadata" alone, if it has any.
+  std::string metadata{};
   /// Its metadata.total_size.
   std::optional<std::uint64_t> total_bytes{};
   /// Whether none of `files` is there: the index is of other files than the directory's.

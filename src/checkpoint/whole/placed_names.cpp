@@ -10,7 +10,7 @@
 
 namespace reshardfs {
 
-bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
+bool are_all_in_place(const std::vector<std::pair<std::string_view, std::size_t>>& places,
                       const std::vector<RankFile>& files) {
   std::vector<std::size_t> taken(files.size(), 0);  // of each file's entries
   for (const auto& [name, number] : places) {
@@ -28,8 +28,9 @@ bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& pl
   return true;
 }
 
-std::vector<std::string> take_places(const std::vector<std::pair<std::string, std::size_t>>& places,
-                                     std::vector<RankFile>& files) {
+std::vector<std::string> take_places(
+    const std::vector<std::pair<std::string_view, std::size_t>>& places,
+    std::vector<RankFile>& files) {
   if (are_all_in_place(places, files)) return {};
   std::unordered_map<std::string_view, std::size_t> numbers;
   numbers.reserve(places.size());

@@ -115,11 +115,22 @@ class Union {
   std::size_t bytes_ = 0;
 };
 
+/// @param metadata the reader stands at it.
+void add_words(JsonReader& metadata, StatedWords& out) {
+  metadata.enter();
+  while (metadata.next()) {
+    if (metadata.key() == "total_size") continue;
+    std::string key(metadata.key());
+    JsonWriter value({.between = ", ", .after_key = ": "});
+    copy_json(metadata, value);
+    out.index.emplace_back(std::move(key), value.take());
+  }
+}
+
 /// The members of metadata in an index that names any of the files.
-std::vector<std::pair<std::string, std::string>> words_of_index(const fs::path& index,
-                                                                const std::set<std::string>& files,
-                                                                const SourceTreePtr& tree) {
-  std::vector<std::pair<std::string, std::string>> words;
+void add_words_of_index(const fs::path& index, const std::set<std::string>& files,
+                        const SourceTreePtr& tree, StatedWords& out) {
+  StatedWords found;
   bool names_files = false;
   const std::string text = read_small_file(index, kMaxIndexBytes, tree);
   JsonReader reader(text);
@@ -128,21 +139,17 @@ std::vector<std::pair<std::string, std::string>> words_of_index(const fs::path& 
   while (reader.next()) {
     const bool is_map = reader.key() == "weight_map";
     if ((!is_map && reader.key() != "metadata") || reader.kind() != JsonKind::kObject) continue;
+    if (!is_map) {
+      add_words(reader, found);
+      continue;
+    }
     reader.enter();
     while (reader.next()) {
-      if (is_map) {
-        names_files = names_files || (reader.kind() == JsonKind::kText &&
-                                      files.contains(std::string(reader.text())));
-      } else if (reader.key() != "total_size") {
-        std::string key(reader.key());
-        JsonWriter value({.between = ", ", .after_key = ": "});
-        copy_json(reader, value);
-        words.emplace_back(std::move(key), value.take());
-      }
+      names_files = names_files || (reader.kind() == JsonKind::kText &&
+                                    files.contains(std::string(reader.text())));
     }
   }
-  if (!names_files) words.clear();
-  return words;
+  if (names_files) out.index = std::move(found.index);
 }
 
 /// Whether an index may name the files. On a server, a single file need not have any: its directory
@@ -169,12 +176,24 @@ std::vector<fs::path> indexes_of(const CheckpointSet& set, const SourceTreePtr& 
   return indexes;
 }
 
+/// Of the index that the set was opened by.
+void add_known_words(const std::string& metadata, StatedWords& out) {
+  JsonReader reader(metadata);
+  reader.enter();
+  while (reader.next()) add_words(reader, out);
+}
+
 void read_index_words(const CheckpointSet& set, const SourceTreePtr& tree, StatedWords& out) {
   std::set<std::string> names;
   for (const RankFile& file : set.files()) names.insert(file.path.filename().string());
   for (const fs::path& index : indexes_of(set, tree)) {
+    if (index.filename() == set.found_by().index) {
+      add_known_words(set.found_by().metadata, out);
+      if (!out.index.empty()) return;
+      continue;
+    }
     try {
-      out.index = words_of_index(index, names, tree);
+      add_words_of_index(index, names, tree, out);
     } catch (const Error& error) {
       // The reader that needs it reports what is wrong with it.
       if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kChanged) throw;

@@ -14,7 +14,6 @@
 #include "base/text/text.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/quantized/block_scales.h"
-#include "checkpoint/ranks/discovery.h"
 #include "checkpoint/set_format.h"
 #include "export/manifest.h"
 #include "format/safetensors/safetensors.h"
@@ -143,13 +142,13 @@ SetKind kind_of(const std::filesystem::path& source, const CheckpointOptions& op
   if (const SetFormat* format = set.described_by()) {
     return {std::string(format->kind), std::string(format->words)};
   }
-  const SourceFiles found = find_all_files(source, options);
-  if (found.name_map) {
-    return {std::string(kWholeModel), fmt::format("a whole model in {} of {}, which {} lists",
-                                                  counted(set.files().size(), "file"), files,
-                                                  found.name_map->map_file.filename().string())};
+  const FoundBy& found = set.found_by();
+  if (!found.index.empty()) {
+    return {std::string(kWholeModel),
+            fmt::format("a whole model in {} of {}, which {} lists",
+                        counted(set.files().size(), "file"), files, found.index)};
   }
-  if (found.is_whole) {
+  if (found.are_counted) {
     return {std::string(kWholeModel),
             fmt::format("a whole model in {} of {}, which count each other",
                         counted(set.files().size(), "file"), files)};

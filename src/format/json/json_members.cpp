@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/json/json_reader.h"
+#include "base/json/json_copy.h"
 #include "base/text/name_order.h"
 
 namespace reshardfs {
@@ -87,66 +87,102 @@ void read_json_members(const ByteSource& source, std::span<const std::string_vie
 
 namespace {
 
-using Texts = std::vector<std::pair<std::string, std::string>>;
-
 [[noreturn]] void refuse(const std::string& name, JsonKind found) {
   throw Error(ErrorKind::kBadInput, std::string("has ") + name_of(found) + ", expected a text")
       .for_parameter(name);
 }
 
-void add(JsonReader& reader, std::string name, Texts& texts) {
-  if (texts.size() == kMaxJsonTexts) {
+class TextsReader {
+ public:
+  explicit TextsReader(std::string json) : reader_(*keep(std::move(json))) {}
+
+  JsonTexts read(std::string_view inner, std::string_view beside);
+
+ private:
+  const std::string* keep(std::string json) {
+    texts_.json = std::make_unique<const std::string>(std::move(json));
+    return texts_.json.get();
+  }
+  /// @param text of the reader, until it goes on.
+  std::string_view kept(std::string_view text) {
+    return reader_.is_in_place(text) ? text : texts_.unescaped.emplace_back(text);
+  }
+  /// The member that the reader has come to.
+  void add(std::string_view name) {
+    if (texts_.members.size() == kMaxJsonTexts) {
+      throw Error(ErrorKind::kBadInput, "has more than " + std::to_string(kMaxJsonTexts) +
+                                            " members, which is the limit");
+    }
+    texts_.members.emplace_back(name, kept(reader_.text()));
+  }
+  void read_inner();
+
+  JsonTexts texts_;
+  JsonReader reader_;
+};
+
+void TextsReader::read_inner() {
+  if (reader_.kind() != JsonKind::kObject) {
+    throw Error(ErrorKind::kBadInput, "its " + std::string(reader_.key()) + " is not an object");
+  }
+  texts_.members.clear();
+  reader_.enter();
+  while (reader_.next()) {
+    const std::string_view name = kept(reader_.key_as_read());
+    if (reader_.kind() != JsonKind::kText) refuse(std::string(name), reader_.kind());
+    add(name);
+  }
+}
+
+JsonTexts TextsReader::read(std::string_view inner, std::string_view beside) {
+  if (reader_.kind() != JsonKind::kObject) {
     throw Error(ErrorKind::kBadInput,
-                "has more than " + std::to_string(kMaxJsonTexts) + " members, which is the limit");
+                std::string("must be a JSON object, not ") + name_of(reader_.kind()));
   }
-  texts.emplace_back(std::move(name), reader.text());
-}
-
-Texts read_inner(JsonReader& reader) {
-  if (reader.kind() != JsonKind::kObject) {
-    throw Error(ErrorKind::kBadInput, "its " + std::string(reader.key()) + " is not an object");
-  }
-  Texts texts;
-  reader.enter();
-  while (reader.next()) {
-    std::string name(reader.key());
-    if (reader.kind() != JsonKind::kText) refuse(name, reader.kind());
-    add(reader, std::move(name), texts);
-  }
-  return texts;
-}
-
-Texts read_object(JsonReader& reader, std::string_view inner) {
-  Texts texts;
+  // A name and a file take more.
+  constexpr std::size_t kLeastBytes = 64;
+  texts_.members.reserve(std::min(texts_.json->size() / kLeastBytes, kMaxJsonTexts));
   bool has_inner = false;
   /// The first member beside the inner object that is no text, and what it is.
   std::optional<std::pair<std::string, JsonKind>> wrong;
-  reader.enter();
-  while (reader.next()) {
-    if (!inner.empty() && reader.key() == inner) {
+  JsonWriter kept_beside;
+  kept_beside.open_object();
+  reader_.enter();
+  while (reader_.next()) {
+    if (!inner.empty() && reader_.key() == inner) {
       if (has_inner) {
         throw Error(ErrorKind::kBadInput, "its " + std::string(inner) + " appears twice");
       }
       has_inner = true;
-      texts = read_inner(reader);
-    } else if (!has_inner) {
-      std::string name(reader.key());
-      if (reader.kind() == JsonKind::kText) {
-        add(reader, std::move(name), texts);
-      } else if (!wrong) {
-        wrong.emplace(std::move(name), reader.kind());
-      }
+      read_inner();
+      continue;
+    }
+    const std::string_view name = has_inner ? std::string_view() : kept(reader_.key_as_read());
+    const bool is_beside = !beside.empty() && reader_.key() == beside;
+    if (!is_beside && has_inner) continue;
+    const JsonKind kind = reader_.kind();
+    if (is_beside && kind == JsonKind::kObject) {
+      kept_beside.key(beside);
+      copy_json(reader_, kept_beside);
+    }
+    if (has_inner) continue;
+    if (kind == JsonKind::kText) {
+      add(name);
+    } else if (!wrong) {
+      wrong.emplace(name, kind);
     }
   }
-  reader.finish();
+  reader_.finish();
+  kept_beside.close_object();
+  texts_.beside = kept_beside.take();
   if (!has_inner && wrong) refuse(wrong->first, wrong->second);
-  return texts;
+  return std::move(texts_);
 }
 
-void refuse_names_that_stand_twice(const Texts& texts) {
+void refuse_names_that_stand_twice(const JsonTexts& texts) {
   std::vector<std::string_view> names;
-  names.reserve(texts.size());
-  for (const auto& [name, text] : texts) names.emplace_back(name);
+  names.reserve(texts.members.size());
+  for (const auto& [name, text] : texts.members) names.push_back(name);
   if (are_distinct(names)) return;
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
@@ -155,13 +191,8 @@ void refuse_names_that_stand_twice(const Texts& texts) {
 
 }  // namespace
 
-Texts read_json_texts(const std::string& json, std::string_view inner) {
-  JsonReader reader(json);
-  if (reader.kind() != JsonKind::kObject) {
-    throw Error(ErrorKind::kBadInput,
-                std::string("must be a JSON object, not ") + name_of(reader.kind()));
-  }
-  Texts texts = read_object(reader, inner);
+JsonTexts read_json_texts(std::string json, std::string_view inner, std::string_view beside) {
+  JsonTexts texts = TextsReader(std::move(json)).read(inner, beside);
   refuse_names_that_stand_twice(texts);
   return texts;
 }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,13 +44,23 @@ void read_json_members(const ByteSource& source, std::span<const std::string_vie
 /// More than any model has parameters; a hostile file of tiny members must not fill the memory.
 inline constexpr std::size_t kMaxJsonTexts = 2'000'000;
 
-/// The members in the order of the file. Keeps nothing else of it, however large it is.
+/// Members whose names and values stand in a text as they are, as nearly all do: a million of them
+/// need no memory of their own.
+struct JsonTexts {
+  std::unique_ptr<const std::string> json;
+  std::deque<std::string> unescaped;  ///< what is written with escapes
+  std::vector<std::pair<std::string_view, std::string_view>> members;
+  std::string beside;  ///< an object that has what was to be kept beside them
+};
+
+/// The members in the order of the file.
+/// @param beside names a member of the outer object that is kept if it is an object; empty: none.
 /// @param inner if the object has a member of this name, which must be an object, the members of
 ///        that object are read, and all others are skipped. Empty: no such member.
 /// @throws Error kBadInput without the file: no JSON, no object, a value that is no text, a name
 ///         that stands twice (of which other readers would take the last), too many members; with
 ///         the name as parameter where there is one.
-std::vector<std::pair<std::string, std::string>> read_json_texts(const std::string& json,
-                                                                 std::string_view inner = {});
+JsonTexts read_json_texts(std::string json, std::string_view inner = {},
+                          std::string_view beside = {});
 
 }  // namespace reshardfs

@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 3> kFieldNames{"dtype", "shape", "data_of
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text)
-      : reader_(text, {.subject = "its header ", .offset = kLengthBytes}) {}
+      : reader_(text, {.subject = "its header ", .offset = kLengthBytes}), bytes_(text.size()) {}
 
   ParsedHeader read();
   /// @param first_alone whether it counts only where it stands before all tensors.
@@ -49,17 +49,20 @@ class HeaderReader {
   void read_shape(ParsedTensor& tensor);
   void read_offsets(ParsedTensor& tensor);
   /// A number in a list of a tensor's.
-  std::uint64_t number(const ParsedTensor& tensor, const std::string& field, const char* expected);
+  std::uint64_t number(const ParsedTensor& tensor, const char* field, const char* expected);
   void count_entry();
   void refuse_twice() const;
   /// Describes the text found in the place of what is expected.
   std::string found();
   [[noreturn]] static void fail_tensor(const ParsedTensor& tensor, const std::string& message) {
-    throw Error(ErrorKind::kBadInput, message).for_parameter(tensor.name);
+    throw Error(ErrorKind::kBadInput, message).for_parameter(std::string(tensor.name));
   }
 
   JsonReader reader_;
   ParsedHeader header_;
+  ShapeKinds shapes_{};
+  Shape shape_{};  ///< the one that is read
+  std::size_t bytes_;
   std::size_t entries_ = 0;
   bool has_metadata_ = false;
 };
@@ -101,15 +104,16 @@ void HeaderReader::read_metadata() {
 }
 
 void HeaderReader::read_tensor() {
-  std::string name(reader_.key());
+  std::string_view name = reader_.key_as_read();
   if (name.empty()) fail_header("a tensor has an empty name");
   if (name.size() > kMaxParameterName) {
     fail_header("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
                 std::to_string(kMaxParameterName));
   }
   count_entry();
+  if (!reader_.is_in_place(name)) name = header_.unescaped.emplace_back(name);
   ParsedTensor& tensor = header_.tensors.emplace_back();
-  tensor.name = std::move(name);
+  tensor.name = name;
   if (reader_.kind() != JsonKind::kObject)
     fail_tensor(tensor, "is " + found() + ", expected an object");
   std::array<bool, kFieldNames.size()> has_field{};
@@ -145,34 +149,37 @@ void HeaderReader::read_field(ParsedTensor& tensor, std::size_t field) {
 }
 
 void HeaderReader::read_dtype(ParsedTensor& tensor) {
-  const std::string text(reader_.text());
+  const std::string_view text = reader_.text();
   if (const std::optional<DType> dtype = dtype_from_safetensors(text)) {
     tensor.dtype = *dtype;
     return;
   }
   // The other tensors can be shown all the same.
   tensor.is_known = false;
-  header_.unknown_types.emplace(tensor.name, shortened(printable(text), kShownColumns));
+  header_.unknown_types.emplace(tensor.name,
+                                shortened(printable(std::string(text)), kShownColumns));
 }
 
-std::uint64_t HeaderReader::number(const ParsedTensor& tensor, const std::string& field,
+std::uint64_t HeaderReader::number(const ParsedTensor& tensor, const char* field,
                                    const char* expected) {
   if (const auto number = reader_.unsigned_integer()) return *number;
-  fail_tensor(tensor, "its " + field + " has " + found() + ", expected " + expected);
+  fail_tensor(tensor, "its " + std::string(field) + " has " + found() + ", expected " + expected);
 }
 
 void HeaderReader::read_shape(ParsedTensor& tensor) {
+  shape_.clear();
   while (reader_.next()) {
     const std::uint64_t size = number(tensor, "shape", "non-negative integers");
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       fail_tensor(tensor, "dimension " + std::to_string(size) + " exceeds 63 bits");
     }
-    if (tensor.shape.size() == kMaxDims) {
+    if (shape_.size() == kMaxDims) {
       fail_tensor(tensor,
                   "has more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
     }
-    tensor.shape.push_back(static_cast<std::int64_t>(size));
+    shape_.push_back(static_cast<std::int64_t>(size));
   }
+  tensor.shape = shapes_.keep(shape_);
 }
 
 void HeaderReader::read_offsets(ParsedTensor& tensor) {
@@ -191,14 +198,14 @@ void HeaderReader::refuse_twice() const {
   const std::vector<ParsedTensor>& tensors = header_.tensors;
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
-  for (const ParsedTensor& tensor : tensors) names.emplace_back(tensor.name);
+  for (const ParsedTensor& tensor : tensors) names.push_back(tensor.name);
   if (are_distinct(names)) return;
   const std::vector<std::uint32_t> order = order_of_names(names);
   const auto twice = std::adjacent_find(
       order.begin(), order.end(),
       [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name == tensors[b].name; });
   throw Error(ErrorKind::kBadInput, "appears twice in the file's header")
-      .for_parameter(tensors[*twice].name);
+      .for_parameter(std::string(tensors[*twice].name));
 }
 
 std::optional<std::map<std::string, std::string>> HeaderReader::read_metadata_alone(
@@ -218,6 +225,9 @@ std::optional<std::map<std::string, std::string>> HeaderReader::read_metadata_al
 }
 
 ParsedHeader HeaderReader::read() {
+  // A tensor takes more.
+  constexpr std::size_t kLeastBytes = 64;
+  header_.tensors.reserve(std::min(bytes_ / kLeastBytes, kMaxEntries));
   reader_.enter();
   while (reader_.next()) {
     if (reader_.key() == kMetadataKey) {
@@ -257,10 +267,10 @@ std::optional<std::map<std::string, std::string>> parse_metadata(std::string_vie
   }
 }
 
-ParsedHeader parse_header(const std::string& text) {
+ParsedHeader parse_header(std::string_view text) {
   require_beginning(text);
   // JSON takes any white space for padding.
-  if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     throw Error(ErrorKind::kBadInput, "its header holds a NUL byte").at_offset(kLengthBytes + nul);
   }
   if (const std::size_t last = text.find_last_not_of(' '); text[last] != '}') {

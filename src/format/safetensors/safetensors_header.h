@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,7 +12,8 @@
 #include <vector>
 
 #include "reshardfs/dtype.h"
-#include "reshardfs/shape.h"
+
+#include "format/kept_entries.h"
 
 namespace reshardfs::safetensors {
 
@@ -21,10 +23,10 @@ inline constexpr std::size_t kMaxDims = 16;
 
 /// As the header states it.
 struct ParsedTensor {
-  std::string name;
+  std::string_view name;          ///< in the header's text, or in ParsedHeader::unescaped
   DType dtype = DType::kFloat32;  ///< where the type is known
   bool is_known = true;           ///< whether it is
-  Shape shape;
+  KeptShape shape;
   // Bytes from the end of the header. Not checked in any way.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -32,16 +34,17 @@ struct ParsedTensor {
 
 struct ParsedHeader {
   std::vector<ParsedTensor> tensors;  ///< in the header's order
+  std::deque<std::string> unescaped;  ///< names that are written with escapes
   /// The types that are not known, by the tensors' names.
   std::map<std::string, std::string> unknown_types;
   std::map<std::string, std::string> metadata;
 };
 
 /// Walks the text once and keeps nothing of it but what it states.
-/// @param text everything after the 8 bytes of length.
+/// @param text everything after the 8 bytes of length. Names refer to it.
 /// @throws Error kBadInput without the file, with the parameter if it is known, else with the
 ///         offset in the file.
-ParsedHeader parse_header(const std::string& text);
+ParsedHeader parse_header(std::string_view text);
 
 /// The texts of `__metadata__` alone; of the tensors, no more is looked at than JSON demands.
 /// @param text as of parse_header(), or the beginning of it.

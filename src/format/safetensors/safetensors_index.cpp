@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -53,14 +54,17 @@ std::uint64_t read_header_length(const ByteSource& source) {
 }
 
 struct File {
+  std::unique_ptr<char[]> text;  ///< of the header, which refers to it
   ParsedHeader header;
   std::uint64_t data_begin = 0;  ///< bytes from the file's start
 };
 
 File read_header(const ByteSource& source) {
-  std::string text(read_header_length(source), '\0');
-  source.read_at(kLengthBytes, std::as_writable_bytes(std::span(text)));
-  return {parse_header(text), kLengthBytes + text.size()};
+  const auto length = static_cast<std::size_t>(read_header_length(source));
+  auto text = std::make_unique_for_overwrite<char[]>(length);
+  source.read_at(kLengthBytes, std::as_writable_bytes(std::span(text.get(), length)));
+  ParsedHeader header = parse_header({text.get(), length});
+  return {std::move(text), std::move(header), kLengthBytes + length};
 }
 
 void check_size(const ParsedTensor& tensor) {
@@ -83,7 +87,7 @@ void check_sizes(const std::vector<ParsedTensor>& tensors) {
     try {
       check_size(tensor);
     } catch (Error& error) {
-      error.for_parameter(tensor.name);
+      error.for_parameter(std::string(tensor.name));
       throw;
     }
   }
@@ -98,13 +102,13 @@ void check_places(const std::vector<ParsedTensor>& tensors, std::uint64_t data_b
       throw bad_tensor("begins at byte " + std::to_string(tensor.begin) + " of the data, but " +
                        (hole ? "the data before it ends at " : "overlaps another tensor up to ") +
                        std::to_string(next))
-          .for_parameter(tensor.name);
+          .for_parameter(std::string(tensor.name));
     }
     next = tensor.end;
     if (next > data_bytes) {
       throw bad_tensor("its content ends at byte " + std::to_string(next) +
                        " of the data, but only " + std::to_string(data_bytes) + " are in the file")
-          .for_parameter(tensor.name)
+          .for_parameter(std::string(tensor.name))
           .hint(kIncomplete);
     }
   }
@@ -115,7 +119,7 @@ void check_places(const std::vector<ParsedTensor>& tensors, std::uint64_t data_b
 
 bool is_int4(const ParsedTensor& tensor, const ParsedHeader& header) {
   if (tensor.dtype != DType::kInt8) return false;
-  const auto found = header.metadata.find(tensor.name);
+  const auto found = header.metadata.find(std::string(tensor.name));
   return found != header.metadata.end() && found->second == mindspore_name(DType::kInt4);
 }
 
@@ -138,19 +142,19 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   entries.reserve(tensors.size());
   BoxOffsets boxes;
   std::vector<RefusedTensor> refused;
-  ShapeKinds shapes;
-  for (ParsedTensor& tensor : tensors) {
+  for (const ParsedTensor& tensor : tensors) {
     if (!tensor.is_known) {
-      const std::string& type = file.header.unknown_types.at(tensor.name);
-      refused.push_back(
-          {tensor.name, "its element type '" + type + "' is not known", tensor.end - tensor.begin});
+      std::string name(tensor.name);
+      const std::string& type = file.header.unknown_types.at(name);
+      refused.push_back({std::move(name), "its element type '" + type + "' is not known",
+                         tensor.end - tensor.begin});
       continue;
     }
     TensorEntry& entry = entries.emplace_back();
     entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
-    entry.name = std::move(tensor.name);
+    entry.name = tensor.name;
     if (!parts.empty()) boxes.add(entries.size() - 1, parts.at(entry.name));
-    entry.shape = shapes.keep(tensor.shape);
+    entry.shape = tensor.shape;
     entry.content_bytes = tensor.end - tensor.begin;
     if (entry.content_bytes == 0) continue;
     entry.extents.emplace_back(add_or_throw(file.data_begin, tensor.begin, "the content's offset"),

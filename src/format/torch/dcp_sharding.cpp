@@ -83,13 +83,14 @@ PartOffsets part_offsets(const ParsedHeader& header, const std::string& name) {
   read_places(reader, out);
   bool has_part = std::filesystem::path(name).filename().string().starts_with(kPartPrefix);
   for (const ParsedTensor& tensor : header.tensors) {
-    const auto place = out.find(tensor.name);
+    const auto place = out.find(std::string(tensor.name));
     if (place == out.end()) {
-      throw bad_info("does not state where it begins").for_parameter(tensor.name);
+      throw bad_info("does not state where it begins").for_parameter(std::string(tensor.name));
     }
     const Shape& offsets = place->second;
     if (offsets.size() != tensor.shape.size()) {
-      throw bad_info("has offsets that do not fit its shape").for_parameter(tensor.name);
+      throw bad_info("has offsets that do not fit its shape")
+          .for_parameter(std::string(tensor.name));
     }
     has_part = has_part || std::any_of(offsets.begin(), offsets.end(),
                                        [](std::int64_t offset) { return offset != 0; });

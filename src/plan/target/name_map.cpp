@@ -28,12 +28,13 @@ std::string weight_of(const std::string& state, const std::vector<std::string>& 
 NameMap NameMap::load(const std::filesystem::path& path, const SourceTreePtr& tree) {
   NameMap map;
   try {
-    for (auto& [name, target] : read_json_texts(read_small_file(path, kMaxBytes, tree))) {
+    const JsonTexts texts = read_json_texts(read_small_file(path, kMaxBytes, tree));
+    for (const auto& [name, target] : texts.members) {
       if (target.empty() || target.size() > kMaxParameterName) {
         throw Error(ErrorKind::kBadInput, "the new name must be a text of 1 to 4096 bytes")
-            .for_parameter(name);
+            .for_parameter(std::string(name));
       }
-      map.names_.emplace(std::move(name), std::move(target));
+      map.names_.emplace(name, target);
     }
   } catch (Error& error) {
     error.in_file(path.string());

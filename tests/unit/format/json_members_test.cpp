@@ -218,19 +218,47 @@ void expect_bad(const std::string& json, std::initializer_list<std::string> word
   test::expect_error(ErrorKind::kBadInput, words, [&] { read_json_texts(json, "map"); });
 }
 
+Texts texts_of(const std::string& json, std::string_view inner = {}) {
+  const JsonTexts texts = read_json_texts(json, inner);
+  return {texts.members.begin(), texts.members.end()};
+}
+
 TEST(JsonTexts, AreReadInTheirOrder) {
-  EXPECT_EQ(read_json_texts(R"({"b": "1", "a": "", "\u00e9": "2"})"),
+  EXPECT_EQ(texts_of(R"({"b": "1", "a": "", "\u00e9": "2"})"),
             (Texts{{"b", "1"}, {"a", ""}, {"é", "2"}}));
-  EXPECT_EQ(read_json_texts("{}"), Texts{});
+  EXPECT_EQ(texts_of("{}"), Texts{});
+}
+
+TEST(JsonTexts, KeepAnObjectBesideTheInnerOne) {
+  const auto beside = [](const std::string& json) {
+    return read_json_texts(json, "map", "metadata").beside;
+  };
+  EXPECT_EQ(beside(R"({"metadata": {"size": 1.50, "x": ["y"]}, "map": {"a": "1"}})"),
+            R"({"metadata":{"size":1.50,"x":["y"]}})");
+  EXPECT_EQ(beside(R"({"map": {"a": "1"}, "metadata": {}, "z": {"metadata": {"b": 2}}})"),
+            R"({"metadata":{}})");
+  EXPECT_EQ(beside(R"({"map": {"metadata": "1"}, "metadata": "2"})"), "{}");
+  EXPECT_EQ(read_json_texts(R"({"metadata": "2"})", "map", "metadata").members.front().first,
+            "metadata");
+  expect_bad(R"({"metadata": {}, "a": 1})", {"'metadata'", "an object", "expected a text"});
+  test::expect_error(ErrorKind::kBadInput, {"'metadata'", "an object"},
+                     [&] { beside(R"({"metadata": {"size": 1}})"); });
+}
+
+TEST(JsonTexts, CopyOnlyWhatIsWrittenWithEscapes) {
+  const JsonTexts texts = read_json_texts(R"({"a": "1", "\u00e9": "2", "b": "\n3", "": ""})");
+  EXPECT_THAT(texts.unescaped, testing::ElementsAre("é", "\n3"));
+  const JsonTexts moved = [] { return read_json_texts(R"({"a": "1"})"); }();
+  EXPECT_EQ(moved.members.front().first.data(), moved.json->data() + 2);
 }
 
 TEST(JsonTexts, AreThoseOfTheInnerObjectIfThereIsOne) {
   const Texts expected{{"a", "1"}};
-  EXPECT_EQ(read_json_texts(R"({"a": "1"})", "map"), expected);
-  EXPECT_EQ(read_json_texts(R"({"map": {"a": "1"}})", "map"), expected);
-  EXPECT_EQ(read_json_texts(R"({"x": [{"map": "2"}], "a": "2", "map": {"a": "1"}, "y": "3",
+  EXPECT_EQ(texts_of(R"({"a": "1"})", "map"), expected);
+  EXPECT_EQ(texts_of(R"({"map": {"a": "1"}})", "map"), expected);
+  EXPECT_EQ(texts_of(R"({"x": [{"map": "2"}], "a": "2", "map": {"a": "1"}, "y": "3",
                                 "z": {"map": {"a": "4"}}, "n": null})",
-                            "map"),
+                     "map"),
             expected);
 }
 
@@ -260,8 +288,7 @@ TEST(JsonTexts, KeepNothingOfWhatIsPassedOver) {
   const std::string deep(1'000'000, '[');
   expect_bad(R"({"x": )" + deep, {"is nested too deeply"});
   const std::string many = "[" + std::string(1'000'000, ' ') + "1]";
-  EXPECT_EQ(read_json_texts(R"({"x": )" + many + R"(, "map": {"a": "1"}})", "map"),
-            (Texts{{"a", "1"}}));
+  EXPECT_EQ(texts_of(R"({"x": )" + many + R"(, "map": {"a": "1"}})", "map"), (Texts{{"a", "1"}}));
 }
 
 TEST(JsonTexts, AreLimited) {
