@@ -131,38 +131,39 @@ std::string place_text(const modelmap::MapPlace& place) {
 
 /// What becomes of the source's tensors: names by what takes them, in the order of the source.
 struct Fates {
-  std::vector<std::pair<std::string, std::vector<std::string>>> by_rule;
-  std::vector<std::string> aliases;
-  std::vector<std::string> dropped;
-  std::vector<std::string> unused;
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> by_rule;
+  std::vector<std::string_view> aliases;
+  std::vector<std::string_view> dropped;
+  std::vector<std::string_view> unused;
 };
 
 Fates fates_of(const Met& met) {
   Fates fates;
   std::vector<bool> known(met.tensors.size(), false);
-  std::map<std::pair<std::string, std::int64_t>, std::size_t> numbers;
+  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> numbers;
   for (const modelmap::RuleUse& use : met.mapping.uses) {
     const auto [found, is_new] =
         numbers.try_emplace({*use.place.file, use.place.line}, fates.by_rule.size());
     if (is_new) fates.by_rule.push_back({place_text(use.place), {}});
-    fates.by_rule[found->second].second.push_back(met.tensors[use.source].name);
+    fates.by_rule[found->second].second.emplace_back(met.tensors[use.source].name);
     known[use.source] = true;
   }
   for (const modelmap::SourceAlias& alias : met.mapping.aliases) {
-    fates.aliases.push_back(met.tensors[alias.tensor].name);
+    fates.aliases.emplace_back(met.tensors[alias.tensor].name);
     known[alias.tensor] = true;
   }
   for (const std::uint32_t dropped : met.mapping.dropped) {
-    fates.dropped.push_back(met.tensors[dropped].name);
+    fates.dropped.emplace_back(met.tensors[dropped].name);
     known[dropped] = true;
   }
   for (std::size_t i = 0; i < known.size(); ++i) {
-    if (!known[i]) fates.unused.push_back(met.tensors[i].name);
+    if (!known[i]) fates.unused.emplace_back(met.tensors[i].name);
   }
   return fates;
 }
 
-void add_rows(TextTable& table, const std::string& what, const std::vector<std::string>& names) {
+void add_rows(TextTable& table, const std::string& what,
+              const std::vector<std::string_view>& names) {
   bool is_first = true;
   for (const std::string& group : group_names(names)) {
     table.add_row({is_first ? what : "", printable(group)});
@@ -170,9 +171,10 @@ void add_rows(TextTable& table, const std::string& what, const std::vector<std::
   }
 }
 
-std::vector<std::string> target_names(const modelmap::Mapping& mapping) {
-  std::vector<std::string> names;
-  for (const modelmap::TargetTensor& target : mapping.targets) names.push_back(target.name);
+std::vector<std::string_view> target_names(const modelmap::Mapping& mapping) {
+  std::vector<std::string_view> names;
+  names.reserve(mapping.targets.size());
+  for (const modelmap::TargetTensor& target : mapping.targets) names.emplace_back(target.name);
   return names;
 }
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory_resource>
+#include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/text/name_table.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/deepspeed/joined_source.h"
@@ -36,26 +36,69 @@ class ListedParameters {
  public:
   explicit ListedParameters(std::vector<CheckpointParameter>& list) : list_(list) {}
 
-  CheckpointParameter& of(const TensorEntry& entry) {
-    const auto [first, is_new] = first_.try_emplace(entry.name, list_.size());
-    std::size_t at = is_new ? kNone : first->second;
-    std::size_t last = kNone;
-    while (at != kNone && (list_[at].dtype != entry.dtype || list_[at].shape != entry.shape)) {
-      last = std::exchange(at, next_[at]);
+  /// @param has_new_names whether none of its entries has the name of one before.
+  void add(const RankFile& file, bool has_new_names) {
+    const std::vector<TensorEntry>& entries = file.index->entries();
+    // Files of a stage list the same names in the same order.
+    std::size_t expected = 0;
+    for (const TensorEntry& entry : entries) {
+      if (has_new_names) {
+        append(entry);
+        expected = list_.size() - 1;
+      } else if (expected == list_.size() || !is_of(list_[expected], entry)) {
+        expected = position_of(entry, entries.size());
+      }
+      list_[expected++].ranks.push_back(file.rank);
     }
-    if (at != kNone) return list_[at];
-    if (last != kNone) next_[last] = list_.size();
-    next_.push_back(kNone);
-    list_.push_back({entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
-    return list_.back();
   }
 
  private:
   static constexpr std::size_t kNone = SIZE_MAX;
 
+  static bool is_of(const CheckpointParameter& parameter, const TensorEntry& entry) {
+    return parameter.name == entry.name && parameter.dtype == entry.dtype &&
+           parameter.shape == entry.shape.get();
+  }
+
+  void append(const TensorEntry& entry) {
+    list_.push_back({entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
+    next_.push_back(kNone);
+  }
+
+  void index_names(std::size_t more) {
+    if (list_.size() + more <= most_) return;
+    most_ = 2 * (list_.size() + more);
+    first_.emplace(most_, NameOfParameter{&list_});
+    for (std::uint32_t i = 0; i < list_.size(); ++i) first_->try_emplace(list_[i].name, i);
+  }
+
+  /// @param more so many names may be added.
+  std::size_t position_of(const TensorEntry& entry, std::size_t more) {
+    index_names(more);
+    const auto number = static_cast<std::uint32_t>(list_.size());
+    if (const auto first = first_->find(entry.name)) {
+      std::size_t last = *first;
+      for (std::size_t at = last; at != kNone; at = next_[at]) {
+        if (is_of(list_[at], entry)) return at;
+        last = at;
+      }
+      next_[last] = number;
+      append(entry);
+    } else {
+      append(entry);
+      first_->try_emplace(entry.name, number);
+    }
+    return number;
+  }
+
+  struct NameOfParameter {
+    const std::vector<CheckpointParameter>* list;
+    std::string_view operator()(std::uint32_t number) const { return (*list)[number].name; }
+  };
+
   std::vector<CheckpointParameter>& list_;
-  std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::unordered_map<std::string_view, std::size_t> first_{&memory_};  ///< of a name
+  std::optional<NameTable<NameOfParameter>> first_{};  ///< of a name, once it is needed
+  std::size_t most_ = 0;                               ///< names that it has room for
   std::vector<std::size_t> next_{};  ///< of the same name, with another type or shape
 };
 
@@ -89,14 +132,17 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   }
   std::sort(contents.byte_items.begin(), contents.byte_items.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto of_first = set.files_of(set.files().front().rank);
+  std::size_t names = 0;
+  for (const RankFile& file : of_first) names += file.index->entries().size();
+  contents.parameters.reserve(names);
+  // The parts of a rank share no names but those of boxes.
+  const bool has_boxes = std::any_of(of_first.begin(), of_first.end(),
+                                     [](const RankFile& file) { return file.index->has_boxes(); });
   ListedParameters parameters(contents.parameters);
   for (const RankFile& file : set.files()) {
-    const auto& entries = file.index->entries();
     add_files(file, contents.files);
-    if (contents.parameters.empty()) contents.parameters.reserve(entries.size());
-    for (const TensorEntry& entry : entries) {
-      parameters.of(entry).ranks.push_back(file.rank);
-    }
+    parameters.add(file, !has_boxes && file.rank == of_first.front().rank);
   }
   return contents;
 }

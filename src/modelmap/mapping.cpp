@@ -39,13 +39,11 @@ MappingWork::MappingWork(const ModelMap& map, const std::vector<SourceTensor>& t
       direction_(direction),
       variables_(variables_of(map, options)),
       rules_(map.rules.size()),
+      names_(tensors.size(), {&tensors}),
       sets_(1),
       prefixes_(state_prefixes(map, direction)),
       fates_(tensors.size(), Fate::kUnknown) {
-  names_.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    names_.emplace(tensors[i].name, static_cast<std::uint32_t>(i));
-  }
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) names_.try_emplace(tensors[i].name, i);
 }
 
 Mapping MappingWork::run() {

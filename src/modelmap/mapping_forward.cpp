@@ -190,21 +190,24 @@ void MappingWork::check_sources_read() {
 void MappingWork::check_source_read(std::uint32_t tensor, std::span<const Read> reads) {
   CoverageKey key = {static_cast<std::uintptr_t>(element_count(tensors_[tensor].shape))};
   bool drops_rest = false;
-  std::vector<Reading> readings;
   for (const Read& read : reads) {
     const MadeTarget& made = made_[read.target];
-    const RuleBody& body = *map_.rules[made.rule].body;
-    drops_rest = drops_rest || body.drops_rest;
-    readings.push_back({&made.form->form, read.number, body.has_repeat});
+    drops_rest = drops_rest || map_.rules[made.rule].body->drops_rest;
     key.push_back(reinterpret_cast<std::uintptr_t>(made.form.get()));
     key.push_back(read.number);
   }
   const auto [known, is_new] = coverages_.try_emplace(std::move(key));
   Coverage& coverage = known->second;
+  if (!is_new && !coverage.overlap && (coverage.undefined == 0 || drops_rest)) return;
   const MapPlace place = reads.empty() ? MapPlace{std::make_shared<const std::string>(map_.file), 0}
                                        : map_.rules[made_[reads[0].target].rule].place;
   const std::string name = printable(tensors_[tensor].name);
   if (is_new) {
+    std::vector<Reading> readings;
+    for (const Read& read : reads) {
+      const MadeTarget& made = made_[read.target];
+      readings.push_back({&made.form->form, read.number, map_.rules[made.rule].body->has_repeat});
+    }
     try {
       const Inverse inverse = invert(tensors_[tensor].shape, readings, InverseParts::kCoverage);
       coverage.undefined = inverse.undefined;

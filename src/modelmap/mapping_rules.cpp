@@ -215,9 +215,9 @@ void MappingWork::check_required(const Application& application, const Scope& sc
 }
 
 std::optional<std::uint32_t> MappingWork::tensor_named(const std::string& name) const {
-  const auto found = names_.find(name);
-  if (found == names_.end() || fates_[found->second] == Fate::kHidden) return std::nullopt;
-  return found->second;
+  const std::optional<std::uint32_t> found = names_.find(name);
+  if (!found || fates_[*found] == Fate::kHidden) return std::nullopt;
+  return found;
 }
 
 std::optional<DType> MappingWork::target_dtype(const Application& application,

@@ -13,10 +13,10 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/text/name_table.h"
 #include "modelmap/form_inverse.h"
 #include "modelmap/mapping.h"
 #include "modelmap/pattern_index.h"
@@ -277,7 +277,11 @@ class MappingWork {
   std::vector<RuleWork> rules_;
   PatternIndex index_;
   PatternIndex other_side_;  ///< of names that [rest] does not keep, since rules make them
-  std::unordered_map<std::string_view, std::uint32_t> names_;
+  struct NameOfTensor {
+    const std::vector<SourceTensor>* tensors;
+    std::string_view operator()(std::uint32_t number) const { return (*tensors)[number].name; }
+  };
+  NameTable<NameOfTensor> names_;
   std::vector<TensorSet> sets_;
   std::map<std::string, std::string> prefixes_;  ///< of states: of the source, of the target
   std::vector<Application> applications_;

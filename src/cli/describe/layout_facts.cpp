@@ -146,6 +146,15 @@ RankNames rank_names(const CheckpointSet& set) {
     }
   }
   const bool has_groups = numbers.size() > 1;
+  const bool shares_names = result.ranks.size() > 1 ||
+                            std::any_of(all_lists.begin(), all_lists.end(),
+                                        [](const auto& list) { return list.second->has_boxes(); });
+  if (!shares_names) {
+    for (const auto& [group, index] : all_lists) {
+      for (const TensorEntry& entry : index->entries()) result.held.names.push_back(entry.name);
+    }
+    return result;
+  }
   std::pmr::monotonic_buffer_resource memory;
   std::pmr::unordered_map<std::string_view, std::size_t> known(&memory);
   for (const auto& [group, index] : all_lists) {

@@ -31,7 +31,7 @@ namespace {
 struct Held {
   const std::string* name = nullptr;
   DType dtype = DType::kFloat32;
-  std::optional<Shape> shape{};  ///< of the whole; nothing: not known
+  const Shape* shape = nullptr;  ///< of the whole; nullptr: not known
 };
 
 bool is_plain_float(DType dtype) {
@@ -100,7 +100,7 @@ class ModelStatement {
     if (table != nullptr) {
       for (const SourceParameter& parameter : table->parameters()) {
         add({&parameter.name, parameter.dtype,
-             parameter.grid ? std::optional(parameter.grid->full_shape()) : std::nullopt});
+             parameter.grid ? &parameter.grid->full_shape() : nullptr});
       }
     } else {
       collect_entries(question_.set.files());
@@ -111,6 +111,9 @@ class ModelStatement {
 
   void collect_entries(const std::vector<RankFile>& files) {
     const bool is_whole = files.front().rank == files.back().rank;
+    const bool shares_names =
+        !is_whole || std::any_of(files.begin(), files.end(),
+                                 [](const RankFile& file) { return file.index->has_boxes(); });
     const FileIndex* before = nullptr;
     for (const RankFile& file : files) {
       // The files of a stage share an index.
@@ -118,17 +121,17 @@ class ModelStatement {
       before = file.index.get();
       for (const TensorEntry& entry : file.index->entries()) {
         if (is_training_state(entry.name, question_.set.state_prefixes())) continue;
-        if (!seen_.insert(entry.name).second) continue;
+        if (shares_names && !seen_.insert(entry.name).second) continue;
         const bool is_box = !is_whole || file.index->box_offsets(entry);
-        add({&entry.name, entry.dtype, is_box ? std::nullopt : std::optional<Shape>(entry.shape)});
+        add({&entry.name, entry.dtype, is_box ? nullptr : &entry.shape.get()});
       }
     }
   }
 
-  void add(Held held) {
+  void add(const Held& held) {
     const std::string& name = *held.name;
     if (is_training_state(name, question_.set.state_prefixes())) return;
-    held_.push_back(std::move(held));
+    held_.push_back(held);
     if (is_of_other_part(name)) return;
     if (const auto layer = layer_of(name)) stacks_[layer->block].add(layer->number, layer->rest);
   }
@@ -222,7 +225,7 @@ class ModelStatement {
     std::size_t count = 0;
     std::optional<Error> first;
     for (const Held& held : held_) {
-      if (!held.shape || !is_plain_float(held.dtype)) continue;
+      if (held.shape == nullptr || !is_plain_float(held.dtype)) continue;
       if (is_of_other_part(*held.name) || !takes(*held.name)) continue;
       const auto stated = numbers_->shapes.find(*held.name);
       if (!stated || !is_compared(*held.name, *stated)) continue;

@@ -63,12 +63,15 @@ std::optional<Numbered> numbered(std::string_view segment) {
   return result;
 }
 
+constexpr std::uint32_t kNoTensor = UINT32_MAX;
+
 /// A node before anything is folded.
 struct NameNode {
   std::string_view text;  ///< with the separators before it
   std::size_t depth = 0;
-  std::vector<std::size_t> children{};  ///< behind it in the list
-  std::vector<const ModelTensor*> tensors{};
+  std::vector<std::size_t> children{};     ///< behind it in the list
+  std::uint32_t first_tensor = kNoTensor;  ///< its own, in the order of the parameters
+  std::uint32_t last_tensor = kNoTensor;
   std::uint64_t parameters = 0;
   std::uint64_t elements = 0;
   std::uint64_t bytes = 0;
@@ -95,9 +98,14 @@ using Structure =
 /// Names to segments; 0 is the root.
 class NameNodes {
  public:
-  explicit NameNodes(std::span<const ModelTensor> tensors) {
+  explicit NameNodes(std::span<const ModelTensor> tensors)
+      : tensors_(tensors), next_(tensors.size(), kNoTensor) {
     list_.emplace_back();
-    for (const ModelTensor& tensor : tensors) list_[find(tensor.name)].tensors.push_back(&tensor);
+    for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+      NameNode& node = list_[find(tensors[i].name)];
+      (node.first_tensor == kNoTensor ? node.first_tensor : next_[node.last_tensor]) = i;
+      node.last_tensor = i;
+    }
     separate_own_tensors();
     for (std::size_t i = list_.size(); i-- > 0;) {
       sum_up(list_[i]);
@@ -106,6 +114,11 @@ class NameNodes {
   }
 
   const NameNode& operator[](std::size_t i) const { return list_[i]; }
+  /// Calls visit() with each tensor of its own.
+  template <typename Visit>
+  void for_each_tensor(const NameNode& node, Visit&& visit) const {
+    for (std::uint32_t i = node.first_tensor; i != kNoTensor; i = next_[i]) visit(tensors_[i]);
+  }
 
  private:
   /// A child of a node that has many.
@@ -164,20 +177,21 @@ class NameNodes {
   void separate_own_tensors() {
     const std::size_t count = list_.size();
     for (std::size_t i = 0; i < count; ++i) {
-      if (list_[i].tensors.empty() || (i > 0 && list_[i].children.empty())) continue;
+      if (list_[i].first_tensor == kNoTensor || (i > 0 && list_[i].children.empty())) continue;
       append(i, "");
-      list_.back().tensors.swap(list_[i].tensors);
+      list_.back().first_tensor = std::exchange(list_[i].first_tensor, kNoTensor);
+      list_.back().last_tensor = std::exchange(list_[i].last_tensor, kNoTensor);
     }
   }
 
   void sum_up(NameNode& segment) const {
-    segment.parameters = segment.tensors.empty() ? 0 : 1;
-    for (const ModelTensor* tensor : segment.tensors) {
-      const std::int64_t elements = is_array(tensor->dtype) ? element_count(tensor->shape) : 0;
-      segment.elements += static_cast<std::uint64_t>(elements) * tensor->copies;
-      segment.bytes += tensor->bytes * tensor->copies;
-      segment.dtypes.set(static_cast<std::size_t>(tensor->dtype));
-    }
+    segment.parameters = segment.first_tensor == kNoTensor ? 0 : 1;
+    for_each_tensor(segment, [&](const ModelTensor& tensor) {
+      const std::int64_t elements = is_array(tensor.dtype) ? element_count(tensor.shape) : 0;
+      segment.elements += static_cast<std::uint64_t>(elements) * tensor.copies;
+      segment.bytes += tensor.bytes * tensor.copies;
+      segment.dtypes.set(static_cast<std::size_t>(tensor.dtype));
+    });
     for (const std::size_t child : segment.children) {
       segment.parameters += list_[child].parameters;
       segment.elements += list_[child].elements;
@@ -189,10 +203,10 @@ class NameNodes {
   /// The number of what is in it and below it.
   std::size_t structure_of(const NameNode& segment) {
     Structure all{{}, {}};
-    for (const ModelTensor* tensor : segment.tensors) {
+    for_each_tensor(segment, [&](const ModelTensor& tensor) {
       const auto next = contents_.size();
-      all.first.push_back(contents_.try_emplace(Content{tensor}, next).first->second);
-    }
+      all.first.push_back(contents_.try_emplace(Content{&tensor}, next).first->second);
+    });
     for (const std::size_t child : segment.children) {
       all.second.emplace_back(list_[child].text, list_[child].structure);
     }
@@ -200,6 +214,8 @@ class NameNodes {
     return structures_.try_emplace(std::move(all), next).first->second;
   }
 
+  std::span<const ModelTensor> tensors_;
+  std::vector<std::uint32_t> next_;  ///< of a tensor, that of the same node
   std::deque<NameNode> list_;
   std::pmr::monotonic_buffer_resource memory_;  // of what goes all at once
   std::pmr::unordered_map<ChildKey, std::size_t, HashOfChild> by_text_{&memory_};
@@ -228,12 +244,12 @@ class Folding {
     for (std::size_t i = 0; i < segment.dtypes.size(); ++i) {
       if (segment.dtypes[i]) node.dtypes.push_back(static_cast<DType>(i));
     }
-    for (const ModelTensor* tensor : segment.tensors) {
-      node.tensors += tensor->copies * factor;
+    segments_.for_each_tensor(segment, [&](const ModelTensor& tensor) {
+      node.tensors += tensor.copies * factor;
       const bool known =
-          std::find(node.shapes.begin(), node.shapes.end(), tensor->shape) != node.shapes.end();
-      if (!known) node.shapes.push_back(tensor->shape);
-    }
+          std::find(node.shapes.begin(), node.shapes.end(), tensor.shape) != node.shapes.end();
+      if (!known) node.shapes.push_back(tensor.shape);
+    });
     for (const NameFamily& family : families(segment)) {
       const std::uint64_t size = family.members.size();
       node.children.push_back(fold(family.members.front(), family.label, factor * size));
@@ -251,9 +267,10 @@ class Folding {
     node = std::move(child);
   }
 
-  static std::string ranks_of(const NameNode& segment, const std::vector<TreeNode>& children) {
+  std::string ranks_of(const NameNode& segment, const std::vector<TreeNode>& children) const {
     std::set<std::string> all;
-    for (const ModelTensor* tensor : segment.tensors) all.insert(tensor->ranks);
+    segments_.for_each_tensor(segment,
+                              [&](const ModelTensor& tensor) { all.insert(tensor.ranks); });
     for (const TreeNode& child : children) all.insert(child.ranks);
     return all.size() == 1 ? *all.begin() : std::string();
   }
