@@ -2,6 +2,7 @@
 #include "conversion/family_places.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -89,18 +90,14 @@ std::vector<std::int64_t> stages_of(const FamilyStage& stage, std::int64_t stage
 }
 
 /// Of a tensor whose stage no map states.
+/// @param has_head whether any tensor is the head.
 Known<FamilyStage> planned_stage(const PlaceSource& source, const FamilyTensor& tensor,
-                                 const std::vector<FamilyTensor>& all, Known<FamilyStage> stated) {
+                                 const std::function<bool()>& has_head, Known<FamilyStage> stated) {
   if (source.plan == nullptr || stated.origin() != kNoStageStated) return stated;
   if (!source.plan->cut_of(tensor.stated_name(), tensor.shape).is_known) return stated;
   const auto place = source.plan->place_of(tensor.stated_name());
   if (!place) return stated;
   FamilyStage stage{place->first, place->last, false, place->layer, place->stack, source.layers};
-  // Of the few that the first stage has: this looks at all names.
-  const auto has_head = [&] {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const FamilyTensor& other) { return source.plan->is_head(other.name); });
-  };
   if (stage.first && !has_head()) {
     if (!source.is_tied) {
       return Known<FamilyStage>::unknown("no config.json tells whether the head is tied to it");
@@ -118,12 +115,22 @@ PlacedTensors place_tensors(const PlaceSource& source, const std::vector<FamilyT
   std::set<std::string_view> names;
   for (const FamilyTensor& tensor : tensors) names.insert(tensor.name);
   const auto has = [&](const std::string& name) { return names.contains(name); };
+  // All names are looked at once, and only where it matters.
+  std::optional<bool> known_head;
+  const auto has_head = [&] {
+    if (!known_head) {
+      known_head = std::any_of(tensors.begin(), tensors.end(), [&](const FamilyTensor& tensor) {
+        return source.is_head(tensor.name);
+      });
+    }
+    return *known_head;
+  };
   PlacedTensors placed;
   Layers layers(prefixes);
   std::vector<std::optional<FamilyStage>> found;
   for (const FamilyTensor& tensor : tensors) {
     Known<FamilyStage> stage = source.maps.find(tensor.stated_name(), tensor.made_by, has);
-    if (!stage) stage = planned_stage(source, tensor, tensors, std::move(stage));
+    if (!stage) stage = planned_stage(source, tensor, has_head, std::move(stage));
     found.push_back(stage ? std::optional(*stage) : std::nullopt);
     if (!stage && tensor.is_shown) {
       placed.unknown[stage.origin()].push_back(tensor.name);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ struct PlaceSource {
   const TensorPlan* plan = nullptr;
   std::optional<bool> is_tied{};         ///< the head to the embedding
   std::optional<std::int64_t> layers{};  ///< of the model
+  /// Whether the plan calls a tensor of this name the head.
+  std::function<bool(const std::string& name)> is_head{};
 };
 
 /// @param wanted how many layers each stage has; empty: all have as many.

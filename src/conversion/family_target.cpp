@@ -260,7 +260,9 @@ std::vector<Known<FamilyCut>> FamilyTarget::cuts_of(const std::vector<FamilyTens
 }
 
 PlaceSource FamilyTarget::place_source(const std::vector<FamilyTensor>& tensors) const {
-  return {stages_, is_planned(tensors) ? &*plan_ : nullptr, is_tied_, layers_};
+  if (!is_planned(tensors)) return {stages_, nullptr, is_tied_, layers_};
+  return {stages_, &*plan_, is_tied_, layers_,
+          [this](const std::string& name) { return plan_->is_head(name); }};
 }
 
 Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes,

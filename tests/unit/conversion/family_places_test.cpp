@@ -40,6 +40,21 @@ to = "head"
 stage = "last"
 )";
 
+const std::string kPlan = [] {
+  std::string text = "text = [\"\"";
+  for (int i = 0; i < 100; ++i) text += ", \"e" + std::to_string(i) + ".\"";
+  return text + R"(]
+embeddings = ["embed"]
+heads = ["head"]
+last = ["norm"]
+inside = ["norm"]
+beside = []
+[[plan]]
+types = ["small"]
+rows = ["layers.{layer}.w"]
+)";
+}();
+
 class Places : public ::testing::Test {
  protected:
   PlacedTensors place(const std::vector<std::string>& names, std::int64_t stages,
@@ -93,6 +108,32 @@ TEST_F(Places, AreToldWhereNothingStatesThem) {
   ASSERT_EQ(placed.unknown.size(), 1U);
   EXPECT_THAT(placed.unknown.begin()->second, ElementsAre("what"));
   EXPECT_THAT(placed.stages, IsEmpty());
+}
+
+// Of a million tensors, each may be one of the first stage.
+TEST_F(Places, OfAPlanLookForTheHeadOnce) {
+  const auto plan = read_tensor_plan("tp.toml", kPlan, {"small"});
+  std::vector<FamilyTensor> tensors;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "e" + std::to_string(i) + ".embed.weight";
+    tensors.push_back({name, name, {2, 2}, nullptr, true});
+  }
+  const std::vector<modelmap::ModelMap> no_maps;
+  const FamilyStages none(no_maps, modelmap::ModelConfig());
+  std::size_t looked_at = 0;
+  PlaceSource source{none, &*plan, true, 1, [&](const std::string& name) {
+                       ++looked_at;
+                       return plan->is_head(name);
+                     }};
+  tensors.push_back({"layers.0.w.weight", "layers.0.w.weight", {2, 2}, nullptr, true});
+  const auto tied = place_tensors(source, tensors, 2, {0, 1}, {});
+  EXPECT_EQ(looked_at, tensors.size());
+  EXPECT_THAT(tied.stages.front(), ElementsAre(0, 1));
+  EXPECT_THAT(tied.stages.back(), ElementsAre(1));
+  tensors.push_back({"head.weight", "head.weight", {2, 2}, nullptr, true});
+  looked_at = 0;
+  EXPECT_THAT(place_tensors(source, tensors, 2, {0, 1}, {}).stages.front(), ElementsAre(0));
+  EXPECT_EQ(looked_at, tensors.size());
 }
 
 TEST_F(Places, NeedTheNumberOfLayers) {
