@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace reshardfs {
 namespace {
@@ -17,11 +18,9 @@ struct ReadFailure {
 };
 
 void read_copy(const std::vector<Holding>& copies, std::size_t copy, std::uint64_t offset,
-               std::span<std::byte> out) {
+               std::span<std::byte> out, CopyReader& reader) {
   try {
-    ReadBatch batch;
-    read_content(copies[copy], offset, out, batch);
-    batch.check();
+    reader.read(copies[copy], offset, out);
   } catch (const Error& error) {
     throw ReadFailure{copy, error};
   }
@@ -39,7 +38,8 @@ void tally(std::span<const std::byte> reference, std::span<const std::byte> othe
 
 /// All copies against the one at `reference`.
 std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
-                                            std::size_t reference, Progress& progress) {
+                                            std::size_t reference, CopyReader& reader,
+                                            Progress& progress) {
   const std::uint64_t total = copies.front().entry->content_bytes;
   const auto block = static_cast<std::size_t>(std::min(kReplicaBlockBytes, total));
   std::vector<std::byte> left(block);
@@ -48,11 +48,11 @@ std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
   for (std::uint64_t offset = 0; offset < total; offset += block) {
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(block, total - offset));
     const auto expected = std::span(left).first(part);
-    read_copy(copies, reference, offset, expected);
+    read_copy(copies, reference, offset, expected, reader);
     for (std::size_t i = 0; i < copies.size(); ++i) {
       if (i == reference) continue;
       const auto found = std::span(right).first(part);
-      read_copy(copies, i, offset, found);
+      read_copy(copies, i, offset, found, reader);
       tally(expected, found, offset, tallies[i]);
     }
     progress.add_bytes(part * copies.size());
@@ -68,23 +68,68 @@ std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
 }
 
 /// Where most copies differ from the first, it is more likely the wrong one.
-std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies, Progress& progress) {
-  std::vector<ReplicaDifference> first = compare_with(copies, 0, progress);
+std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies, CopyReader& reader,
+                                           Progress& progress) {
+  std::vector<ReplicaDifference> first = compare_with(copies, 0, reader, progress);
   if (copies.size() < 3 || first.size() * 2 < copies.size()) return first;
   const auto other = std::find_if(copies.begin(), copies.end(), [&](const Holding& copy) {
     return copy.file == first.front().holding.file;
   });
-  auto second = compare_with(copies, static_cast<std::size_t>(other - copies.begin()), progress);
+  auto second =
+      compare_with(copies, static_cast<std::size_t>(other - copies.begin()), reader, progress);
   return second.size() < first.size() ? second : first;
 }
 
 }  // namespace
 
-ReplicaReport compare_replicas(std::vector<Holding> holdings, Progress& progress) {
+/// @return false: the copy is to be read by itself.
+bool CopyReader::read_near(const Holding& copy, std::span<std::byte> out) {
+  constexpr std::size_t kSmall = 16 << 10;
+  constexpr std::uint64_t kBlockBytes = 64 << 10;
+  constexpr std::uint64_t kNear = 4 << 10;
+  constexpr std::size_t kMostFiles = 64;
+  const TensorEntry& entry = *copy.entry;
+  const ByteSource& source = *copy.file->source;
+  const bool is_whole = out.size() == entry.content_bytes && entry.extents.size() == 1 &&
+                        entry.encoding == ContentEncoding::kPlain;
+  if (!is_whole || out.size() > kSmall || source.is_far()) return false;
+  if (blocks_.size() == kMostFiles && !blocks_.contains(copy.file)) return false;
+  Block& block = blocks_[copy.file];
+  const ByteRange place = entry.extents.front();
+  const std::uint64_t last_end = std::exchange(block.next, place.end());
+  if (place.offset() < block.begin || place.end() - block.begin > block.bytes.size()) {
+    const bool follows = last_end != 0 && place.offset() >= last_end &&
+                         place.offset() - last_end <= kNear && place.end() <= source.size();
+    if (!follows) return false;
+    block.begin = place.offset();
+    block.bytes.resize(
+        static_cast<std::size_t>(std::min(kBlockBytes, source.size() - place.offset())));
+    try {
+      source.read_at(block.begin, block.bytes);
+      source.check_unchanged();
+    } catch (const Error&) {
+      block.bytes.clear();  // what lies behind the copy may be at fault
+      return false;
+    }
+  }
+  const auto from = block.bytes.begin() + static_cast<std::ptrdiff_t>(place.offset() - block.begin);
+  std::copy_n(from, out.size(), out.begin());
+  return true;
+}
+
+void CopyReader::read(const Holding& copy, std::uint64_t offset, std::span<std::byte> out) {
+  if (offset == 0 && read_near(copy, out)) return;
+  ReadBatch batch;
+  read_content(copy, offset, out, batch);
+  batch.check();
+}
+
+ReplicaReport compare_replicas(std::vector<Holding> holdings, CopyReader& reader,
+                               Progress& progress) {
   ReplicaReport report;
   while (!holdings.empty()) {
     try {
-      report.differences = compare_all(holdings, progress);
+      report.differences = compare_all(holdings, reader, progress);
       break;
     } catch (const ReadFailure& failure) {
       report.unreadable.emplace_back(holdings[failure.copy], failure.error);

@@ -45,7 +45,6 @@ class Verification {
  private:
   std::shared_ptr<const Catalogue> catalogue(SourceOpening& opening, bool incomplete);
   void check_options(const SourceOpening& opening, bool some_names_are_unknown);
-  void collect_parameters(const CheckpointSet& set);
   /// @param stored name of a parameter.
   bool takes(const std::string& stored) const {
     const auto name = renames_(stored);
@@ -120,19 +119,6 @@ void Verification::check_options(const SourceOpening& opening, bool some_names_a
       .hint("check --include, --exclude and --weights-only");
 }
 
-void Verification::collect_parameters(const CheckpointSet& set) {
-  std::unordered_map<std::string_view, std::size_t> numbers;
-  for (const RankFile& file : set.files()) {
-    for (const TensorEntry& entry : file.index->entries()) {
-      const bool left_out = set.catalogue() && set.catalogue()->leaves_out(entry.name);
-      if (left_out || !takes(entry.name)) continue;
-      const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
-      if (is_new) parameters_.push_back({entry.name, {}});
-      parameters_[found->second].holders.push_back({&file, &entry});
-    }
-  }
-}
-
 void Verification::check_crcs() {
   crcs_ = compare_crcs(faults_.stored, options_.jobs, &progress_);
   for (std::size_t i = 0; i < crcs_.size(); ++i) {
@@ -203,8 +189,7 @@ void Verification::warn_of_unlisted() {
 
 /// Of a stage without any file nothing but the strategy tells the parameters.
 void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const {
-  std::set<std::string> held;
-  for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
+  std::set<std::string_view> held;
   const Strategy& strategy = *strategy_;
   const std::int64_t devices = strategy.devices_per_stage();
   for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
@@ -213,6 +198,9 @@ void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& 
       if (absent.contains(rank)) ranks.push_back(rank);
     }
     if (static_cast<std::int64_t>(ranks.size()) < devices) continue;
+    if (held.empty()) {
+      for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
+    }
     std::size_t number = parameters_.size();
     for (const auto& [name, layout] : strategy.stage(stage)) {
       if (held.contains(name) || !takes(name)) continue;
@@ -234,9 +222,11 @@ void Verification::check_copies() {
 }
 
 void Verification::report_lost_names(const VerifyContext& context) {
+  const std::vector<std::string> required = context.catalogue->required_names();
+  if (required.empty()) return;
   std::set<std::string_view> held;
   for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
-  for (const std::string& name : context.catalogue->required_names()) {
+  for (const std::string& name : required) {
     if (held.contains(name) || !takes(name)) continue;
     Problem problem;
     problem.kind = ProblemKind::kMissingPart;
@@ -317,10 +307,16 @@ void Verification::check_parameters(VerifyContext& context) {
       progress_.expect_bytes(holder.entry->content_bytes);
     }
   }
-  const ParameterVerifier verifier(context, absent, progress_);
   std::vector<ParameterFindings> findings(parameters_.size());
+  const std::vector<std::size_t> ends = ends_of_parts(parameters_);
   parallel_for(
-      parameters_.size(), [&](std::size_t i) { findings[i] = verifier.check(parameters_[i], i); },
+      ends.size(),
+      [&](std::size_t part) {
+        const ParameterVerifier verifier(context, absent, progress_);
+        for (std::size_t i = part == 0 ? 0 : ends[part - 1]; i < ends[part]; ++i) {
+          findings[i] = verifier.check(parameters_[i], i);
+        }
+      },
       options_.jobs);
   if (strategy_ != nullptr) {
     lose_whole_stages(context, absent);
@@ -549,7 +545,7 @@ VerifyReport Verification::run() {
   for (const StoredFile& file : faults_.stored) {
     if (file.source) report_.bytes += file.source->size();
   }
-  collect_parameters(*set_);
+  parameters_ = held_parameters(*set_, [this](const std::string& name) { return takes(name); });
   report_.parameters = parameters_.size();
   for (const Rank rank : faults_.empty_ranks) {
     if (context.catalogue) break;  // then what is lost with a rank decides

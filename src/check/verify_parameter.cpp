@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/checked.h"
@@ -98,6 +100,51 @@ bool ParameterVerifier::is_sliced_like(const std::string& weight,
   });
 }
 
+std::vector<HeldParameter> held_parameters(const CheckpointSet& set, const NameTaker& takes) {
+  std::vector<HeldParameter> parameters;
+  std::vector<std::string_view> names;                        // of the parameters
+  std::unordered_map<std::string_view, std::size_t> numbers;  // those of the first ones by name
+  const auto number_of = [&](std::string_view name) {
+    for (std::size_t i = numbers.size(); i < names.size(); ++i) numbers.emplace(names[i], i);
+    return numbers.try_emplace(name, names.size()).first->second;
+  };
+  for (const RankFile& file : set.files()) {
+    // The parts of a rank share no names but those of boxes.
+    const bool has_new_names = file.rank == set.files().front().rank && !file.index->has_boxes();
+    std::size_t expected = 0;  // files of a stage list the same names in the same order
+    for (const TensorEntry& entry : file.index->entries()) {
+      const bool is_neighbour = expected < names.size() && names[expected] == entry.name;
+      if (!is_neighbour) {
+        const bool left_out = set.catalogue() && set.catalogue()->leaves_out(entry.name);
+        if (left_out || !takes(entry.name)) continue;
+        expected = has_new_names ? names.size() : number_of(entry.name);
+      }
+      if (expected == names.size()) {
+        names.emplace_back(entry.name);
+        parameters.push_back({entry.name, {}});
+      }
+      parameters[expected++].holders.push_back({&file, &entry});
+    }
+  }
+  return parameters;
+}
+
+std::vector<std::size_t> ends_of_parts(const std::vector<HeldParameter>& parameters) {
+  constexpr std::size_t kMost = 512;
+  constexpr std::uint64_t kBytes = 1 << 20;
+  std::vector<std::size_t> ends;
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (const Holding& holder : parameters[i].holders) bytes += holder.entry->content_bytes;
+    if (++count < kMost && bytes < kBytes && i + 1 < parameters.size()) continue;
+    ends.push_back(i + 1);
+    count = 0;
+    bytes = 0;
+  }
+  return ends;
+}
+
 std::vector<Holding> ParameterVerifier::drop_other_types(std::vector<Holding> holders,
                                                          ParameterFindings& findings) const {
   const auto type_of = [](const Holding& holder) { return holder.entry->dtype; };
@@ -131,7 +178,7 @@ std::vector<Holding> ParameterVerifier::drop_other_shapes(
 void ParameterVerifier::compare(const std::vector<Holding>& replicas,
                                 ParameterFindings& findings) const {
   if (replicas.size() == 1 && context_.read_files.contains(replicas.front().file)) return;
-  const ReplicaReport report = compare_replicas(replicas, progress_);
+  const ReplicaReport report = compare_replicas(replicas, reader_, progress_);
   for (const auto& [holding, error] : report.unreadable) {
     Problem problem = problem_from(error);
     problem.rank = holding.file->rank;
@@ -158,6 +205,7 @@ void ParameterVerifier::compare(const std::vector<Holding>& replicas,
 /// Every rank that has it must have the same.
 void ParameterVerifier::check_whole(const std::vector<Holding>& holders,
                                     ParameterFindings& findings) const {
+  if (holders.size() == 1) return compare(holders, findings);
   const auto shape_of = [](const Holding& holder) { return array_shape(*holder.entry); };
   const auto usual = most_common<Shape>(holders, shape_of);
   const auto same = drop_other_shapes(
@@ -172,7 +220,7 @@ void ParameterVerifier::check_unlaid(const std::vector<Holding>& holders,
     if (array_shape(*holder.entry) != array_shape(*holders.front().entry)) findings.per_rank = true;
   }
   if (!findings.per_rank && holders.size() > 1) {
-    const ReplicaReport report = compare_replicas(holders, progress_);
+    const ReplicaReport report = compare_replicas(holders, reader_, progress_);
     findings.per_rank = !report.differences.empty();
     if (report.unreadable.empty()) return;
   }

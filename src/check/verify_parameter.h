@@ -2,6 +2,7 @@
 /// Checking one parameter over all files that hold it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,13 @@ struct HeldParameter {
   std::vector<Holding> holders;
 };
 
+/// Those of a set that `takes` selects, in the order of its files.
+std::vector<HeldParameter> held_parameters(const CheckpointSet& set, const NameTaker& takes);
+
+/// Where parts of the parameters end that are checked one after the other: many small ones, so that
+/// what lies together is read together.
+std::vector<std::size_t> ends_of_parts(const std::vector<HeldParameter>& parameters);
+
 /// What was found about one parameter.
 struct ParameterFindings {
   std::vector<Problem> problems;
@@ -45,7 +53,7 @@ struct VerifyContext {
   Replicas replicas = Replicas::kSame;
 };
 
-/// check() may be called from any number of threads at once.
+/// For one thread; others may have their own for the same context at the same time.
 class ParameterVerifier {
  public:
   ParameterVerifier(const VerifyContext& context, AbsentRanks& absent, Progress& progress)
@@ -86,6 +94,7 @@ class ParameterVerifier {
   const VerifyContext& context_;
   AbsentRanks& absent_;
   Progress& progress_;
+  mutable CopyReader reader_{};
 };
 
 }  // namespace reshardfs

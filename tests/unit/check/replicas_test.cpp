@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/replicas.h"
 
+#include <span>
+
 #include <gtest/gtest.h>
 
 #include "support/checkpoint.h"
@@ -30,7 +32,8 @@ ReplicaReport compare(const std::map<std::int64_t, std::string>& contents, Progr
   std::map<std::int64_t, std::string> files;
   for (const auto& [rank, content] : contents) files[rank] = file_with(content);
   const auto set = memory_set(files);
-  ReplicaReport report = compare_replicas(holdings_of(*set), progress);
+  CopyReader reader;
+  ReplicaReport report = compare_replicas(holdings_of(*set), reader, progress);
   for (ReplicaDifference& difference : report.differences) {
     // The set goes away: what the test asks for is kept in the offsets alone.
     const std::string& bytes = files.at(difference.holding.file->rank.number());
@@ -104,7 +107,8 @@ TEST(Replicas, GoesOnWithoutACopyThatCannotBeRead) {
   files[0].source = std::make_shared<test::FaultSource>(files[0].source, 2, EIO);
   const CheckpointSet set(std::move(files));
   Progress progress;
-  const ReplicaReport report = compare_replicas(holdings_of(set), progress);
+  CopyReader reader;
+  const ReplicaReport report = compare_replicas(holdings_of(set), reader, progress);
   ASSERT_EQ(report.unreadable.size(), 1U);
   EXPECT_EQ(report.unreadable[0].first.file->rank, Rank(0));
   EXPECT_EQ(report.unreadable[0].second.kind(), ErrorKind::kIo);
@@ -122,6 +126,50 @@ TEST(FileOffset, LooksThroughExtentsAndOldBFloat16) {
   EXPECT_EQ(file_offset(entry, 0), 102U);
   EXPECT_EQ(file_offset(entry, 3), 107U);
   EXPECT_EQ(file_offset(entry, 5), 201U);
+}
+
+std::string content_read(CopyReader& reader, const RankFile& file, const std::string& name) {
+  std::string found(4, '\0');
+  reader.read({&file, file.index->find(name)}, 0, std::as_writable_bytes(std::span(found)));
+  return found;
+}
+
+TEST(Replicas, ReadSmallOnesThatLieTogetherTogether) {
+  constexpr int kCount = 1000;
+  std::string bytes;
+  const auto content = [](int i) { return std::to_string(1000 + i); };
+  for (int i = 0; i < kCount; ++i) {
+    bytes += record("w" + std::to_string(i), {4}, "Int8", content(i));
+  }
+  RankFile file = test::rank_file(0, std::make_shared<test::MemorySource>(bytes));
+  const auto source = std::make_shared<test::CountingSource>(file.source);
+  file.source = source;
+  CopyReader reader;
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_EQ(content_read(reader, file, "w" + std::to_string(i)), content(i));
+  }
+  EXPECT_LT(source->reads(), 10U);
+  // The other way round, each is read by itself.
+  const std::uint64_t before = source->reads();
+  CopyReader other;
+  for (int i = kCount; i-- > 0;) {
+    ASSERT_EQ(content_read(other, file, "w" + std::to_string(i)), content(i));
+  }
+  EXPECT_EQ(source->reads() - before, static_cast<std::uint64_t>(kCount));
+}
+
+TEST(Replicas, ReadASmallOneAloneWhereWhatFollowsCannotBeRead) {
+  const std::string bytes = record("a", {4}, "Int8", "abcd") + record("b", {4}, "Int8", "efgh") +
+                            record("c", {4}, "Int8", "ijkl");
+  RankFile file = test::rank_file(0, std::make_shared<test::MemorySource>(bytes));
+  const auto faulty = std::make_shared<test::FaultSource>(file.source, 2, EIO);
+  const auto source = std::make_shared<test::CountingSource>(faulty);
+  file.source = source;
+  CopyReader reader;
+  EXPECT_EQ(content_read(reader, file, "a"), "abcd");
+  EXPECT_EQ(content_read(reader, file, "b"), "efgh");
+  EXPECT_EQ(source->reads(), 3U);
+  EXPECT_EQ(content_read(reader, file, "c"), "ijkl");
 }
 
 }  // namespace
