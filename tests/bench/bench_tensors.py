@@ -4,7 +4,8 @@
 
 Each set of 10^4, 10^5 and 10^6 small tensors has the names of a mixture of experts with the states
 of its optimizer. The commands are inspect, plan, mount, verify, 'map check' with a map that is written for
-these names, and "open": reshardfs.open of a Python that PYTHONPATH shows the module. "safetensors" is a model in safetensors files, shown as such, and "ckpt" the same
+these names, and "open": import and reshardfs.open in a Python that PYTHONPATH shows the module. Python's own start
+is printed beside. "safetensors" is a model in safetensors files, shown as such, and "ckpt" the same
 shown as .ckpt files; "ranks" are the .ckpt files of 8 ranks with rows of each tensor, shown to 4.
 Prints a line for each command and size: seconds (the median and the range of --rounds), seconds of
 processor, the highest memory of the process, and, for a mount, the memory that it holds afterwards,
@@ -62,7 +63,16 @@ from = "left.{number}.weight"
 to = "layers.{layer}.experts.{expert}.w2"
 from = "model.layers.{layer}.mlp.experts.{expert}.down_proj.weight"
 """
-OPEN = "import reshardfs, sys; len(reshardfs.open(sys.argv[1], **eval(sys.argv[2])).merged)"
+# Prints what the processor did for Python itself, for the import and for the call.
+OPEN = """
+import sys, time
+marks = [time.process_time()]
+import reshardfs
+marks.append(time.process_time())
+len(reshardfs.open(sys.argv[1], **eval(sys.argv[2])).merged)
+marks.append(time.process_time())
+print(marks[0], marks[1] - marks[0], marks[2] - marks[1])
+"""
 # The others are compared with the first one.
 COMMANDS = ("plan", "inspect", "verify", "map check", "open", "mount")
 STATES = ("", "exp_avg.", "exp_avg_sq.")
@@ -170,6 +180,7 @@ class Cost:
     processor: float
     peak: float
     held: float | None = None  # by a mount
+    parts: tuple[float, ...] = ()  # of "open": Python's own start, the import, the call
 
 
 def status_bytes(pid: int, key: str) -> int:
@@ -177,6 +188,20 @@ def status_bytes(pid: int, key: str) -> int:
         if line.startswith(key + ":"):
             return int(line.split()[1]) * 1024
     raise KeyError(key)
+
+
+def run_open(source: str, options: str) -> Cost:
+    words = [sys.executable, "-c", OPEN, source, options]
+    begin = time.perf_counter()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        printed = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    parts = tuple(map(float, printed.split()))
+    return Cost(seconds, parts[1] + parts[2], usage.ru_maxrss * 1024, parts=parts)
 
 
 def run_command(words: list[str]) -> Cost:
@@ -230,7 +255,7 @@ def measure(binary: str, command: str, case: Case) -> Cost:
     if command == "open":
         names = [name.removeprefix("--").replace("-", "_") for name in case.options[::2]]
         words = dict(zip(names, case.options[1::2]))
-        return run_command([sys.executable, "-c", OPEN, source, repr(words)])
+        return run_open(source, repr(words))
     if command == "plan":
         return run_command([binary, command, source, *case.options])
     layout = case.options[:2] if "--src-strategy" in case.options else []
@@ -253,6 +278,9 @@ def report(label: str, count: int, costs: list[Cost], before: tuple[int, float] 
     if held:
         line += (f" held {statistics.median(held) / MIB:7.1f} MiB"
                  f" {statistics.median(held) / count:7.0f} B/tensor")
+    if costs[0].parts:
+        medians = [statistics.median(cost.parts[i] for cost in costs) for i in range(3)]
+        line += " python {:.3f} import {:.3f} open {:.3f} s".format(*medians)
     if plan is not None:
         line += f" of plan {processor / plan:5.2f}"
     if before is not None:
