@@ -45,32 +45,45 @@ void copy_ranges(const std::byte* from, const StridedRanges& ranges, std::byte* 
   const std::uint64_t stride = ranges.stride();
   const std::uint64_t out_stride = ranges.out_stride();
   // A constant length lets the compiler turn the copy into a few moves.
-  const auto copy = [=](auto length) {
+  const auto copy = [=](auto length, auto copy_one) {
     const std::byte* range = from;
     std::byte* to = out;
     for (std::uint64_t i = 0; i < count; ++i, range += stride, to += out_stride) {
       const std::byte* const foreseen = range + kForeseen * stride;
       __builtin_prefetch(foreseen);
       __builtin_prefetch(foreseen + length - 1);
-      std::memcpy(to, range, length);
+      copy_one(to, range);
     }
+  };
+  const auto copy_at_once = [=](auto length) {
+    copy(length, [=](std::byte* to, const std::byte* range) { std::memcpy(to, range, length); });
   };
   switch (ranges.length()) {
     case 2:
-      return copy(std::integral_constant<std::size_t, 2>());
+      return copy_at_once(std::integral_constant<std::size_t, 2>());
     case 4:
-      return copy(std::integral_constant<std::size_t, 4>());
+      return copy_at_once(std::integral_constant<std::size_t, 4>());
     case 8:
-      return copy(std::integral_constant<std::size_t, 8>());
+      return copy_at_once(std::integral_constant<std::size_t, 8>());
     case 16:
-      return copy(std::integral_constant<std::size_t, 16>());
+      return copy_at_once(std::integral_constant<std::size_t, 16>());
     case 32:
-      return copy(std::integral_constant<std::size_t, 32>());
+      return copy_at_once(std::integral_constant<std::size_t, 32>());
+    case 48:
+      return copy_at_once(std::integral_constant<std::size_t, 48>());
     case 64:
-      return copy(std::integral_constant<std::size_t, 64>());
+      return copy_at_once(std::integral_constant<std::size_t, 64>());
     default:
-      return copy(static_cast<std::size_t>(ranges.length()));
+      break;
   }
+  const auto length = static_cast<std::size_t>(ranges.length());
+  constexpr std::size_t kVector = 16;
+  constexpr std::size_t kFewVectors = 8 * kVector;
+  if (length % kVector != 0 || length > kFewVectors) return copy_at_once(length);
+  // Quicker than the call of a function.
+  copy(length, [=](std::byte* to, const std::byte* range) {
+    for (std::size_t at = 0; at < length; at += kVector) std::memcpy(to + at, range + at, kVector);
+  });
 }
 
 }  // namespace reshardfs

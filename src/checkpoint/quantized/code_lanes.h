@@ -203,6 +203,8 @@ void decode_with_avx2(CodeKind kind, const ScaledCodes& from, std::byte* out) no
 
 void decode_powers_plain(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
                          std::byte* out) noexcept;
+void decode_halves_with_avx2(std::span<const std::byte> bytes, bool upper,
+                             const ScaledCodes& scaled, std::byte* out) noexcept;
 void decode_powers_with_avx2(std::span<const std::byte> bytes, bool upper,
                              const std::uint16_t* powers, std::byte* out) noexcept;
 #endif

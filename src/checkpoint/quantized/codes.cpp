@@ -168,9 +168,13 @@ void decode_plain(CodeKind kind, const ScaledCodes& from, std::byte* out) noexce
 
 // On aarch64, the plain code has the vectors of every such processor.
 constexpr std::array kDecoders {
-  Decoder{"plain", unpack_plain, unpack_halves_plain, decode_powers_plain, decode_plain},
+  Decoder{"plain", unpack_plain, unpack_halves_plain, decode_powers_plain, nullptr, decode_plain},
 #if defined(__x86_64__)
-      Decoder{"AVX2", unpack_with_avx2, unpack_halves_with_avx2, decode_powers_with_avx2,
+      Decoder{"AVX2",
+              unpack_with_avx2,
+              unpack_halves_with_avx2,
+              decode_powers_with_avx2,
+              decode_halves_with_avx2,
               decode_with_avx2},
 #endif
 };

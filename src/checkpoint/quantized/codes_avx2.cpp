@@ -3,6 +3,8 @@
 
 #if defined(__x86_64__)
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <type_traits>
 
@@ -254,15 +256,21 @@ struct Avx2Decoder {
   }
 };
 
-/// 32 codes at once.
+constexpr std::size_t kAtOnce = 2 * kLane;
+
+/// The codes in one half of 32 bytes, in the order in which words are made of them: the bytes of
+/// quarters 0 and 2 become words in one half of a vector, 1 and 3 in the other.
+template <bool kUpper>
+RESHARDFS_AVX2 inline __m256i codes_of_halves(const std::byte* bytes) noexcept {
+  const __m256i read = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+  const __m256i apart = _mm256_permute4x64_epi64(read, 0b11011000);
+  return _mm256_and_si256(kUpper ? _mm256_srli_epi16(apart, 4) : apart, _mm256_set1_epi8(0xf));
+}
+
 template <bool kUpper>
 RESHARDFS_AVX2 inline void add_powers_to_32(const Table& values_of, const std::byte* bytes,
                                             const std::uint16_t* powers, std::byte* out) noexcept {
-  const __m256i read = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
-  // The bytes of a vector's quarters 0 and 2 become words in one half, 1 and 3 in the other.
-  const __m256i apart = _mm256_permute4x64_epi64(read, 0b11011000);
-  const __m256i codes =
-      _mm256_and_si256(kUpper ? _mm256_srli_epi16(apart, 4) : apart, _mm256_set1_epi8(0xf));
+  const __m256i codes = codes_of_halves<kUpper>(bytes);
   const __m256i some =
       _mm256_cmpgt_epi8(_mm256_and_si256(codes, _mm256_set1_epi8(7)), _mm256_setzero_si256());
   const TwoLanes values = looked_up(values_of, codes);
@@ -278,7 +286,6 @@ RESHARDFS_AVX2 inline void add_powers_to_32(const Table& values_of, const std::b
 template <bool kUpper>
 RESHARDFS_AVX2 inline void decode_half(std::span<const std::byte> bytes,
                                        const std::uint16_t* powers, std::byte* out) noexcept {
-  constexpr std::size_t kAtOnce = 2 * kLane;
   const Table values_of = table_of_e2m1(1, 1);
   std::size_t at = 0;
   for (; at + kAtOnce <= bytes.size(); at += kAtOnce) {
@@ -287,12 +294,56 @@ RESHARDFS_AVX2 inline void decode_half(std::span<const std::byte> bytes,
   decode_powers_plain(bytes.subspan(at), kUpper, powers + at, out + 2 * at);
 }
 
+/// Integers that share a scale and an offset.
+template <bool kUpper>
+RESHARDFS_AVX2 inline void decode_run(std::span<const std::byte> bytes, const float& scale,
+                                      const int& offset, std::byte* out) noexcept {
+  std::size_t at = 0;
+  if (is_small(scale)) {
+    const Table table = table_of_multiples(scale, offset);
+    for (; at + kAtOnce <= bytes.size(); at += kAtOnce) {
+      store_two(looked_up(table, codes_of_halves<kUpper>(bytes.data() + at)), out + 2 * at);
+    }
+  }
+  std::array<std::uint16_t, kAtOnce> codes;
+  for (; at < bytes.size(); at += kAtOnce) {
+    const auto some = std::span(codes).first(std::min(kAtOnce, bytes.size() - at));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      some[i] = std::to_integer<unsigned>(bytes[at + i]) >> (kUpper ? 4U : 0U) & 0xfU;
+    }
+    ScaledCodes rest{.codes = some, .first_run = some.size(), .run = some.size()};
+    rest.scales = &scale;
+    rest.offsets = &offset;
+    rest.bits = 4;
+    decode_with<Avx2Decoder>(CodeKind::kUnsigned, rest, out + 2 * at);
+  }
+}
+
+template <bool kUpper>
+RESHARDFS_AVX2 inline void decode_runs(std::span<const std::byte> bytes, const ScaledCodes& scaled,
+                                       std::byte* out) noexcept {
+  const float* scale = scaled.scales;
+  const int* offset = scaled.offsets;
+  for (std::size_t left = scaled.first_run; !bytes.empty(); left = scaled.run) {
+    const std::size_t count = std::min(left, bytes.size());
+    decode_run<kUpper>(bytes.first(count), *scale++, *offset++, out);
+    bytes = bytes.subspan(count);
+    out += 2 * count;
+  }
+}
+
 }  // namespace
 
 [[gnu::target("avx2,f16c")]] void decode_powers_with_avx2(std::span<const std::byte> bytes,
                                                           bool upper, const std::uint16_t* powers,
                                                           std::byte* out) noexcept {
   return upper ? decode_half<true>(bytes, powers, out) : decode_half<false>(bytes, powers, out);
+}
+
+[[gnu::target("avx2,f16c")]] void decode_halves_with_avx2(std::span<const std::byte> bytes,
+                                                          bool upper, const ScaledCodes& scaled,
+                                                          std::byte* out) noexcept {
+  return upper ? decode_runs<true>(bytes, scaled, out) : decode_runs<false>(bytes, scaled, out);
 }
 
 void decode_with_avx2(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept {

@@ -78,6 +78,17 @@ void transpose(const std::byte* in, Side rows, std::uint64_t columns, std::uint6
   }
 }
 
+/// Columns of bytes, each of `rows` bytes. Behind those that are wanted, others may follow.
+std::span<const std::byte> turned_bytes(const WeightBand::Bytes& from, std::uint64_t rows,
+                                        std::uint64_t columns, std::vector<std::byte>& memory) {
+  constexpr std::uint64_t kAtOnce = kSide<std::uint8_t>;
+  const std::uint64_t in_squares = (columns + kAtOnce - 1) / kAtOnce * kAtOnce;
+  const std::uint64_t all = std::min(in_squares, from.width);
+  const auto out = room_in(memory, all * rows);
+  transpose<std::uint8_t>(from.bytes.data(), {rows, from.stride}, all, rows, out.data());
+  return out;
+}
+
 template <typename T>
 std::span<const T> turned(std::span<const T> values, const WeightBand::Scales& scales,
                           std::vector<T>& memory) {
@@ -117,19 +128,17 @@ void TurnedBand::turn_scales() {
 void TurnedBand::turn_codes() {
   const StoredRows stored = codes_of(weight_, wanted_);
   const WeightBand::Bytes& codes = band_.codes();
-  const Side rows{stored.rows, codes.stride};
-  if (weight_.packing == CodePacking::kWordsOfRows) {
-    column_bytes_ = stored.rows * sizeof(std::uint32_t);
-    const std::uint64_t columns = stored.in_row / sizeof(std::uint32_t);
-    const auto out = room_in(memory_.codes, columns * column_bytes_);
-    transpose<std::uint32_t>(codes.bytes.data(), rows, columns, column_bytes_, out.data());
-    codes_ = out;
-  } else {
+  if (weight_.packing != CodePacking::kWordsOfRows) {
     column_bytes_ = stored.rows;
-    const auto out = room_in(memory_.codes, stored.in_row * column_bytes_);
-    transpose<std::uint8_t>(codes.bytes.data(), rows, stored.in_row, column_bytes_, out.data());
-    codes_ = out;
+    codes_ = turned_bytes(codes, stored.rows, stored.in_row, memory_.codes);
+    return;
   }
+  column_bytes_ = stored.rows * sizeof(std::uint32_t);
+  const std::uint64_t columns = stored.in_row / sizeof(std::uint32_t);
+  const auto out = room_in(memory_.codes, columns * column_bytes_);
+  transpose<std::uint32_t>(codes.bytes.data(), {stored.rows, codes.stride}, columns, column_bytes_,
+                           out.data());
+  codes_ = out;
 }
 
 /// Scales as what they add to the exponents of all codes but 0, which are -1 to 2.
@@ -140,17 +149,29 @@ bool TurnedBand::find_powers() {
   constexpr unsigned kFraction = 7;  // bits of a BFloat16's fraction
   const WeightBand::Scales& scales = band_.scales();
   if (scales.stored.bytes.empty()) return false;
+  const auto exponents =
+      turned_bytes(scales.stored, scales.rows, scales.columns, memory_.exponents);
   const auto powers = room_in(memory_.powers, scales.rows * scales.columns);
   unsigned others = 0;
-  for (std::uint64_t column = 0; column < scales.columns; ++column) {
-    const std::byte* const of_column = scales.stored.bytes.data() + column;
-    std::uint16_t* const out = powers.data() + column * scales.rows;
-    for (std::uint64_t row = 0; row < scales.rows; ++row) {
-      const auto exponent = std::to_integer<unsigned>(of_column[row * scales.stored.stride]);
-      others |= static_cast<unsigned>(exponent - kLeast > kMost - kLeast);
-      out[row] = static_cast<std::uint16_t>((exponent - kBias) << kFraction);
+  // A number that compilers know makes vectors.
+  const auto find = [&](auto count, std::size_t at) {
+    std::uint16_t* const out = powers.data() + at;
+    const std::byte* const in = exponents.data() + at;
+    std::uint16_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto exponent = std::to_integer<std::uint16_t>(in[i]);
+      const auto above = static_cast<std::uint16_t>(exponent - kLeast);
+      wrong = static_cast<std::uint16_t>(wrong | (above > kMost - kLeast ? 1 : 0));
+      out[i] = static_cast<std::uint16_t>((exponent - kBias) << kFraction);
     }
+    others |= wrong;
+  };
+  constexpr std::size_t kAtOnce = 16;
+  std::size_t at = 0;
+  for (; at + kAtOnce <= powers.size(); at += kAtOnce) {
+    find(std::integral_constant<std::size_t, kAtOnce>(), at);
   }
+  for (; at < powers.size(); ++at) find(std::integral_constant<std::size_t, 1>(), at);
   if (others != 0) return false;
   powers_ = powers;
   return true;
@@ -198,12 +219,18 @@ void TurnedBand::decode_column(std::uint64_t column, std::uint64_t row, std::uin
     const Halves halves = halves_of(column, row, count);
     return decoder_.decode_powers(halves.bytes, halves.upper, powers_.data() + scale, out);
   }
-  ScaledCodes codes{.codes = unpacked(column, row, count)};
+  ScaledCodes codes;
   codes.first_run = static_cast<std::size_t>(run_ - row % run_);
   codes.run = static_cast<std::size_t>(run_);
   codes.scales = scales_.data() + scale;
   codes.offsets = offsets_.data() + scale;
   codes.bits = weight_.bits;
+  const bool is_in_halves = weight_.packing != CodePacking::kWordsOfRows;
+  if (is_in_halves && weight_.kind == CodeKind::kUnsigned && decoder_.decode_halves != nullptr) {
+    const Halves halves = halves_of(column, row, count);
+    return decoder_.decode_halves(halves.bytes, halves.upper, codes, out);
+  }
+  codes.codes = unpacked(column, row, count);
   decoder_.decode(weight_.kind, codes, out);
 }
 

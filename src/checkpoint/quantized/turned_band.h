@@ -14,6 +14,7 @@ namespace reshardfs {
 struct TurnedMemory {
   BandMemory band;
   std::vector<std::byte> codes;
+  std::vector<std::byte> exponents;
   std::vector<float> scales;
   std::vector<int> offsets;
   std::vector<std::uint16_t> powers;

@@ -17,7 +17,7 @@ constexpr std::uint64_t kWordBytes = 4;
 constexpr std::uint64_t kCodesAtOnce = 8;
 /// Where rows are so many times as long as what is wanted of each.
 constexpr std::uint64_t kWorthGathering = 4;
-constexpr std::uint64_t kLine = 64;  ///< of a processor's cache
+constexpr std::uint64_t kVector = 16;
 
 std::uint64_t up(std::uint64_t number, std::uint64_t by) noexcept {
   return number / by + (number % by == 0 ? 0 : 1);
@@ -120,20 +120,21 @@ WeightBand::Bytes WeightBand::load(const StoredTensor& tensor, const StoredRows&
                                    std::vector<std::byte>& memory) const {
   const ByteRange all = rows.in_file(tensor);
   if (rows.rows > 1 && rows.in_row * kWorthGathering < rows.stride && !tensor.source->is_far()) {
-    // A number of bytes that is copied in one move, from the same line of memory.
-    const std::uint64_t length = rows.in_row <= kLine ? std::bit_ceil(rows.in_row) : rows.in_row;
+    // A number of bytes that is copied in a few moves, and can be turned in whole vectors.
+    const std::uint64_t length = std::min(up(rows.in_row, kVector) * kVector, rows.stride);
     const std::uint64_t place = rows.begin % rows.stride;
     const std::uint64_t before = place - std::min(place, rows.stride - length);
-    const std::span<std::byte> out = room_in(memory, rows.rows * length);
+    // In the last row, too, a whole width can be read.
+    const std::span<std::byte> all_rows = room_in(memory, (rows.rows + 1) * length);
     const StridedRanges ranges(ByteRange(all.offset() - before, length), rows.rows,
                                {.source = rows.stride, .memory = length});
-    if (tensor.source->gather(ranges, out.data())) {
-      return {out.subspan(static_cast<std::size_t>(before)), length};
+    if (tensor.source->gather(ranges, all_rows.data())) {
+      return {all_rows.subspan(static_cast<std::size_t>(before)), length, length};
     }
   }
   const std::span<std::byte> out = room_in(memory, all.length());
   read_part(*tensor.source, {all.offset(), out, foreseen_});
-  return {out, rows.stride};
+  return {out, rows.stride, rows.in_row};
 }
 
 void WeightBand::load_scales() {

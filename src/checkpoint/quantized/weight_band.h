@@ -71,6 +71,8 @@ class WeightBand {
   struct Bytes {
     std::span<const std::byte> bytes{};
     std::uint64_t stride = 0;  ///< from row to row
+    /// Of each row, what may be read: what is wanted, and perhaps some bytes behind it.
+    std::uint64_t width = 0;
   };
   /// Rows of codes, or of words, from the first one of the rectangle. A row begins with the code of
   /// a column whose number is a multiple of eight.

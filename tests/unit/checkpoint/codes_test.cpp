@@ -245,6 +245,37 @@ TEST(Decoders, FindTheCodesInOneHalfOfEachByte) {
   }
 }
 
+TEST(Decoders, DecodeIntegersInOneHalfOfEachByte) {
+  constexpr std::array kScales{0.5F, -0x1p-3F, 0x1p120F, std::numeric_limits<float>::infinity(),
+                               3.0F};
+  constexpr std::array kOffsets{8, 0, 15, 3, 7};
+  std::minstd_rand random(5);
+  std::vector<std::byte> bytes(3 * 64 + 21);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 8U);
+  for (const Decoder& decoder : decoders()) {
+    if (decoder.decode_halves == nullptr) continue;
+    for (const std::size_t first_run : {64U, 33U, 1U}) {
+      for (const bool upper : {false, true}) {
+        ScaledCodes scaled{.first_run = first_run, .run = 64};
+        scaled.scales = kScales.data();
+        scaled.offsets = kOffsets.data();
+        scaled.bits = 4;
+        std::vector<std::byte> out(2 * bytes.size());
+        decoder.decode_halves(bytes, upper, scaled, out.data());
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+          const std::size_t run = i < first_run ? 0 : 1 + (i - first_run) / 64;
+          const auto code = static_cast<std::uint16_t>(
+              std::to_integer<unsigned>(bytes[i]) >> (upper ? 4U : 0U) & 15U);
+          std::uint16_t got = 0;
+          std::memcpy(&got, out.data() + 2 * i, sizeof got);
+          ASSERT_EQ(got, wanted(CodeKind::kUnsigned, code, kOffsets.at(run), kScales.at(run)))
+              << decoder.name << ", " << first_run << ", " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(Decoders, AddPowersOfTwoToExponents) {
   constexpr std::size_t kCodes = 37 + 64;
   std::vector<std::byte> bytes(kCodes);
