@@ -118,7 +118,8 @@ template <unsigned kShift>
   for_lanes<1>(bytes.data(), std::span(out, bytes.size()),
                [](auto kCount, const std::byte* __restrict in, std::uint16_t* __restrict codes) {
                  for (std::size_t i = 0; i < kCount; ++i) {
-                   codes[i] = std::to_integer<std::uint8_t>(in[i]) >> kShift & 0xfU;
+                   codes[i] = static_cast<std::uint16_t>(
+                       std::to_integer<std::uint8_t>(in[i]) >> kShift & 0xf);
                  }
                });
 }

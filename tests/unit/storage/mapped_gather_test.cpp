@@ -150,11 +150,16 @@ TEST_F(MappedGather, SurvivesAFileThatShrinksUnderManyReaders) {
   for (std::thread& reader : readers) reader.join();
 }
 
-/// A page of a map that the file behind it does not have.
+/// A page of a map that the file behind it does not have. Next to no other map: those of files end
+/// with a whole page, whatever its size is.
 char* lost_page(const std::filesystem::path& path) {
+  constexpr std::size_t kLargestPage = 64 << 10;
   const int fd = ::open(path.c_str(), O_RDWR);
   std::filesystem::resize_file(path, 0);
-  return static_cast<char*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  auto* const alone = static_cast<char*>(
+      ::mmap(nullptr, 3 * kLargestPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  return static_cast<char*>(
+      ::mmap(alone + kLargestPage, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0));
 }
 [[noreturn]] void touch_a_lost_page(const std::filesystem::path& path) {
   std::_Exit(*static_cast<const volatile char*>(lost_page(path)));
