@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "checkpoint/quantized/codes.h"
 
@@ -197,12 +198,12 @@ struct PlainDecoder {
   }
 };
 
+void decode_powers_plain(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
+                         std::byte* out) noexcept;
+
 #if defined(__x86_64__)
 /// With AVX2 and F16C. @pre the processor has both
 void decode_with_avx2(CodeKind kind, const ScaledCodes& from, std::byte* out) noexcept;
-
-void decode_powers_plain(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
-                         std::byte* out) noexcept;
 void decode_halves_with_avx2(std::span<const std::byte> bytes, bool upper,
                              const ScaledCodes& scaled, std::byte* out) noexcept;
 void decode_powers_with_avx2(std::span<const std::byte> bytes, bool upper,
