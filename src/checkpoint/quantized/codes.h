@@ -47,8 +47,8 @@ struct Decoder {
   /// @param out two bytes for each code.
   void (*decode_powers)(std::span<const std::byte> bytes, bool upper, const std::uint16_t* powers,
                         std::byte* out) noexcept;
-  /// The same codes, which are unsigned integers. @param scaled without codes
-  /// nullptr: unpack_halves() and decode() are as quick.
+  /// The same codes, as unsigned integers. nullptr: unpack_halves() and decode() are as quick.
+  /// @param scaled has no codes of its own.
   void (*decode_halves)(std::span<const std::byte> bytes, bool upper, const ScaledCodes& scaled,
                         std::byte* out) noexcept;
   /// @param out two bytes for each code.

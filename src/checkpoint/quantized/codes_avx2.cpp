@@ -308,9 +308,7 @@ RESHARDFS_AVX2 inline void decode_run(std::span<const std::byte> bytes, const fl
   std::array<std::uint16_t, kAtOnce> codes;
   for (; at < bytes.size(); at += kAtOnce) {
     const auto some = std::span(codes).first(std::min(kAtOnce, bytes.size() - at));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      some[i] = std::to_integer<unsigned>(bytes[at + i]) >> (kUpper ? 4U : 0U) & 0xfU;
-    }
+    decoders().back().unpack_halves(bytes.subspan(at, some.size()), kUpper, some.data());
     ScaledCodes rest{.codes = some, .first_run = some.size(), .run = some.size()};
     rest.scales = &scale;
     rest.offsets = &offset;

@@ -63,16 +63,20 @@ def experts(layer: Tensors, begin: str, *parts: str) -> torch.Tensor:
                         for expert in range(count)])
 
 
-def mixtral_names(layer: Tensors) -> Tensors:
-    """With the names of others for experts."""
-    words = {"block_sparse_moe.e_score_correction_bias": "mlp.gate.e_score_correction_bias",
-             ".w1.": ".gate_proj.", ".w3.": ".up_proj.", ".w2.": ".down_proj.", "block_sparse_moe.": "mlp."}
+def renamed(tensors: Tensors, names: dict[str, str]) -> Tensors:
+    """With other texts; each name has one of them for each part."""
     out = {}
-    for name, tensor in layer.items():
-        for mine, theirs in words.items():
+    for name, tensor in tensors.items():
+        for mine, theirs in names.items():
             name = name.replace(mine, theirs)
         out[name] = tensor
     return out
+
+
+def mixtral_names(layer: Tensors) -> Tensors:
+    """With the names of others for experts."""
+    return renamed(layer, {"block_sparse_moe.e_score_correction_bias": "mlp.gate.e_score_correction_bias",
+                           ".w1.": ".gate_proj.", ".w3.": ".up_proj.", ".w2.": ".down_proj.", "block_sparse_moe.": "mlp."})
 
 
 def mlp(layer: Tensors) -> Tensors:

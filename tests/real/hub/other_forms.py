@@ -25,14 +25,12 @@ def padded(tensor: torch.Tensor) -> torch.Tensor:
     return torch.cat([tensor, tensor.new_zeros(PADDED - len(tensor), tensor.shape[1])])
 
 
-def renamed(hf: Tensors, names: dict[str, str]) -> Tensors:
-    """With other texts; each name has one of them for each part."""
-    out = {}
-    for name, tensor in hf.items():
-        for mine, theirs in names.items():
-            name = name.replace(mine, theirs)
-        out[name] = tensor
-    return out
+def join_queries_keys_values(out: Tensors, config: Any, begin: str, to: str) -> None:
+    """Of a layer, by groups of heads."""
+    for kind in ("weight", "bias"):
+        if f"{begin}self_attn.q_proj.{kind}" in out:
+            q, k, v = (out.pop(f"{begin}self_attn.{name}_proj.{kind}") for name in "qkv")
+            out[f"{begin}{to}.{kind}"] = core_names.by_groups(config, q, k, v)
 
 
 def by_ranks(ranks: int, parts: list[torch.Tensor], copies: tuple[int, ...]) -> torch.Tensor:
@@ -75,14 +73,11 @@ def core_ranks(config: Any, hf: Tensors, ranks: int) -> Tensors:
     """With the names of Megatron-Core's own layers."""
     out = dict(hf)
     for begin in layers(config):
-        for kind in ("weight", "bias"):
-            if f"{begin}self_attn.q_proj.{kind}" in out:
-                q, k, v = (out.pop(f"{begin}self_attn.{name}_proj.{kind}") for name in "qkv")
-                out[f"{begin}self_attention.linear_qkv.{kind}"] = core_names.by_groups(config, q, k, v)
+        join_queries_keys_values(out, config, begin, "self_attention.linear_qkv")
         out[f"{begin}mlp.linear_fc1.weight"] = gate_and_up(out, begin, ranks)
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         out[name] = padded(out[name])
-    return renamed(out, CORE)
+    return core_names.renamed(out, CORE)
 
 
 META = {"model.embed_tokens.": "tok_embeddings.", "model.norm.": "norm.", "model.layers.": "layers.", "lm_head.": "output.",
@@ -105,11 +100,11 @@ def in_pairs(config: Any, hf: Tensors) -> Tensors:
 
 
 def meta(config: Any, hf: Tensors, ranks: int) -> Tensors:
-    return renamed(in_pairs(config, hf), META)
+    return core_names.renamed(in_pairs(config, hf), META)
 
 
 def titan(config: Any, hf: Tensors, ranks: int) -> Tensors:
-    return renamed(hf if config.model_type.startswith("qwen3") else in_pairs(config, hf), TITAN)
+    return core_names.renamed(hf if config.model_type.startswith("qwen3") else in_pairs(config, hf), TITAN)
 
 
 LEGACY = {"model.embed_tokens.weight": "model.tok_embeddings.embedding_weight", "model.norm.": "model.norm_out.",
@@ -119,20 +114,17 @@ LEGACY = {"model.embed_tokens.weight": "model.tok_embeddings.embedding_weight", 
 
 
 def legacy(config: Any, hf: Tensors, ranks: int) -> Tensors:
-    return renamed(hf, LEGACY)
+    return core_names.renamed(hf, LEGACY)
 
 
 def legacy_joined(config: Any, hf: Tensors, ranks: int) -> Tensors:
     """Rows of gate and up in turn."""
     out = dict(hf)
     for begin in layers(config):
-        for kind in ("weight", "bias"):
-            if f"{begin}self_attn.q_proj.{kind}" in out:
-                q, k, v = (out.pop(f"{begin}self_attn.{name}_proj.{kind}") for name in "qkv")
-                out[f"{begin}attention.w_qkv.{kind}"] = core_names.by_groups(config, q, k, v)
+        join_queries_keys_values(out, config, begin, "attention.w_qkv")
         gate, up = (out.pop(f"{begin}mlp.{name}_proj.weight") for name in ("gate", "up"))
         out[f"{begin}feed_forward.w_gate_hidden.weight"] = torch.stack([gate, up], 1).flatten(0, 1)
-    return renamed(out, LEGACY)
+    return core_names.renamed(out, LEGACY)
 
 
 def legacy_experts(config: Any, hf: Tensors, ranks: int, transposed: bool = False) -> Tensors:
@@ -142,7 +134,7 @@ def legacy_experts(config: Any, hf: Tensors, ranks: int, transposed: bool = Fals
         for name in ("w1", "w2", "w3"):
             joined = core_names.experts(layer, "block_sparse_moe.experts.", name)
             out[f"{begin}feed_forward.ffn.{name}.weight"] = joined.transpose(1, 2).contiguous() if transposed else joined
-    return renamed(out, LEGACY)
+    return core_names.renamed(out, LEGACY)
 
 
 def legacy_transposed(config: Any, hf: Tensors, ranks: int) -> Tensors:
