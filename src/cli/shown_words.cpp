@@ -62,8 +62,7 @@ std::string way_to_hugging_face(const Conversion& conversion, const ConversionOp
   }
   const std::string maps = hugging_face_maps(names, options.source.state_prefixes);
   if (maps.empty()) return {};
-  return "hf/, for transformers and vLLM, needs " + maps +
-         ", and --model-config DIR with the model's config.json";
+  return "hf/, for transformers and vLLM, needs " + maps + kAndModelConfig;
 }
 
 }  // namespace reshardfs

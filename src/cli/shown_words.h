@@ -8,6 +8,10 @@
 
 namespace reshardfs {
 
+/// Behind the maps that hf/ needs.
+inline constexpr const char* kAndModelConfig =
+    ", and --model-config DIR with the model's config.json";
+
 /// "merged, rank_{0..3}, strategy, unified; 4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
 std::string contents_words(const Conversion& conversion, const ConversionOptions& options);
 

@@ -29,6 +29,7 @@
 #include "cli/describe/places.h"
 #include "cli/describe/proven_sizes.h"
 #include "cli/describe/set_kind.h"
+#include "cli/shown_words.h"
 #include "conversion/auto_map.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
@@ -63,8 +64,6 @@ std::vector<modelmap::ModelMap> known_maps(const std::vector<std::string>& model
   }
   return maps;
 }
-
-constexpr const char* kModelConfig = "and --model-config DIR with the model's config.json";
 
 class Describer {
  public:
@@ -332,8 +331,7 @@ class Describer {
                      !is_url(set_.root());
     const std::string maps = next.can_mount ? maps_to_hugging_face() : std::string();
     next.shows_hf = next.can_mount && maps.empty() && shows_names_as_they_are();
-    if (!maps.empty())
-      next.hf_needs = has_config() ? maps : fmt::format("{}, {}", maps, kModelConfig);
+    if (!maps.empty()) next.hf_needs = has_config() ? maps : maps + kAndModelConfig;
     next.mountpoint = free_mountpoint(source_.request.path);
     next.directory = free_output(source_.request.path, "");
     next.rules = free_name("strategy", ".toml");
