@@ -172,7 +172,7 @@ build_release() {
 build_installable() {
   local only=()
   [ -e build/release/build.ninja ] || only=(-DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF
-    -DRESHARDFS_UNITY=ON)
+    -DRESHARDFS_UNITY=ON -DRESHARDFS_LINES=OFF)
   # The folder for zsh follows from the prefix.
   configure_release -DRESHARDFS_WERROR=OFF -U RESHARDFS_ZSH_DIR "${only[@]}" "$@"
   compile_release installable

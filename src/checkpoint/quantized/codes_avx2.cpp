@@ -256,7 +256,7 @@ struct Avx2Decoder {
   }
 };
 
-constexpr std::size_t kAtOnce = 2 * kLane;
+constexpr std::size_t kTwoLanes = 2 * kLane;
 
 /// The codes in one half of 32 bytes, in the order in which words are made of them: the bytes of
 /// quarters 0 and 2 become words in one half of a vector, 1 and 3 in the other.
@@ -288,7 +288,7 @@ RESHARDFS_AVX2 inline void decode_half(std::span<const std::byte> bytes,
                                        const std::uint16_t* powers, std::byte* out) noexcept {
   const Table values_of = table_of_e2m1(1, 1);
   std::size_t at = 0;
-  for (; at + kAtOnce <= bytes.size(); at += kAtOnce) {
+  for (; at + kTwoLanes <= bytes.size(); at += kTwoLanes) {
     add_powers_to_32<kUpper>(values_of, bytes.data() + at, powers + at, out + 2 * at);
   }
   decode_powers_plain(bytes.subspan(at), kUpper, powers + at, out + 2 * at);
@@ -301,13 +301,13 @@ RESHARDFS_AVX2 inline void decode_run(std::span<const std::byte> bytes, const fl
   std::size_t at = 0;
   if (is_small(scale)) {
     const Table table = table_of_multiples(scale, offset);
-    for (; at + kAtOnce <= bytes.size(); at += kAtOnce) {
+    for (; at + kTwoLanes <= bytes.size(); at += kTwoLanes) {
       store_two(looked_up(table, codes_of_halves<kUpper>(bytes.data() + at)), out + 2 * at);
     }
   }
-  std::array<std::uint16_t, kAtOnce> codes;
-  for (; at < bytes.size(); at += kAtOnce) {
-    const auto some = std::span(codes).first(std::min(kAtOnce, bytes.size() - at));
+  std::array<std::uint16_t, kTwoLanes> codes;
+  for (; at < bytes.size(); at += kTwoLanes) {
+    const auto some = std::span(codes).first(std::min(kTwoLanes, bytes.size() - at));
     decoders().back().unpack_halves(bytes.subspan(at, some.size()), kUpper, some.data());
     ScaledCodes rest{.codes = some, .first_run = some.size(), .run = some.size()};
     rest.scales = &scale;
