@@ -12,7 +12,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/rank_format.h"
 #include "base/text/text.h"
 #include "check/diff.h"
@@ -25,6 +24,7 @@
 #include "cli/words/source_request.h"
 #include "conversion/auto_map.h"
 #include "conversion/unmatched_selectors.h"
+#include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/local/linkless_tree.h"

@@ -18,7 +18,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/process/signals.h"
 #include "base/text/url_path.h"
 #include "cli/app.h"
@@ -36,6 +35,7 @@
 #include "export/folder_target.h"
 #include "export/planned_files.h"
 #include "export/single_file.h"
+#include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"
 #include "storage/location.h"

@@ -15,7 +15,6 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
-#include "base/process/event_log.h"
 #include "base/text/glob.h"
 #include "base/text/name_groups.h"
 #include "base/text/name_order.h"
@@ -41,6 +40,7 @@
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
+#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
 #include "report/text/contents_text.h"

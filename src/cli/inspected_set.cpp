@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/content_size.h"
-#include "base/process/event_log.h"
 #include "base/text/name_groups.h"
 #include "check/stats_text.h"
 #include "checkpoint/source_links.h"
@@ -22,6 +21,7 @@
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/unmatched_selectors.h"
+#include "fuse/event_log.h"
 #include "plan/target/name_map.h"
 #include "report/text/json_output.h"
 #include "storage/location.h"

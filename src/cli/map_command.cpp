@@ -11,7 +11,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
 #include "base/text/utf8.h"
@@ -23,6 +22,7 @@
 #include "conversion/map_copies.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
+#include "fuse/event_log.h"
 #include "plan/mapped/mapped_source.h"
 #include "plan/source/source_table.h"
 #include "report/text/form_picture.h"

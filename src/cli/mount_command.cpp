@@ -19,7 +19,6 @@
 
 #include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
-#include "base/process/event_log.h"
 #include "base/process/free_memory.h"
 #include "base/process/mount_record.h"
 #include "base/process/signals.h"
@@ -48,6 +47,7 @@
 #include "daemon/process/process_end.h"
 #include "daemon/serve.h"
 #include "daemon/started_program.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/fuse_socket.h"
 #include "fuse/mounting/mount_options.h"
 #include "fuse/mounting/mountpoint.h"

@@ -15,7 +15,6 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/text/url_path.h"
 #include "checkpoint/series/step.h"
 #include "cli/words/conversion_words.h"
@@ -25,6 +24,7 @@
 #include "daemon/mount_tree.h"
 #include "daemon/outage.h"
 #include "daemon/status/bounded_task.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/mountpoint.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
@@ -107,7 +107,7 @@ bool may_end(const Error& error, const std::filesystem::path& source) {
 /// @param attempt throws what is in the way. In the child process.
 TaskResult result_of(const MountArguments& arguments, const std::function<void()>& attempt) {
   // The child has neither the log nor its descriptor.
-  spdlog::set_level(spdlog::level::off);
+  silence_log();
   try {
     attempt();
     return {};

@@ -9,7 +9,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/rank_format.h"
 #include "base/text/name_groups.h"
 #include "base/text/text.h"
@@ -21,6 +20,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/words/source_request.h"
 #include "conversion/option_words.h"
+#include "fuse/event_log.h"
 #include "report/text/json_output.h"
 #include "report/text/text.h"
 #include "storage/location.h"

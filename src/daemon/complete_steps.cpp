@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/process/event_log.h"
 #include "base/process/free_memory.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
@@ -18,6 +17,7 @@
 #include "checkpoint/series/step.h"
 #include "conversion/source_opening.h"
 #include "daemon/outage.h"
+#include "fuse/event_log.h"
 #include "storage/local/directory.h"
 #include "storage/local/path_stamp.h"
 #include "view/view.h"

@@ -9,7 +9,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/process/free_memory.h"
 #include "base/process/resource_limits.h"
 #include "base/rank_list.h"
@@ -19,6 +18,7 @@
 #include "conversion/strategy_input.h"
 #include "daemon/complete_steps.h"
 #include "daemon/open_conversion.h"
+#include "fuse/event_log.h"
 #include "view/view.h"
 
 namespace reshardfs {

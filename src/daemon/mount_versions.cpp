@@ -16,12 +16,12 @@
 
 #include "base/json/json_value.h"
 #include "base/json/json_writer.h"
-#include "base/process/event_log.h"
 #include "base/text/url_path.h"
 #include "checkpoint/series/step.h"
 #include "conversion/identity.h"
 #include "conversion/named_inputs.h"
 #include "daemon/mount_tree.h"
+#include "fuse/event_log.h"
 #include "fuse/kernel_caches.h"
 #include "storage/location.h"
 #include "view/view.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/process/event_log.h"
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "base/process/event_log.h"
 #include "daemon/keeping/service_manager.h"
+#include "fuse/event_log.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"

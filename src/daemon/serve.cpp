@@ -11,18 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "reshardfs/error.h"
 
 #include "base/posix/mount_table.h"
-#include "base/process/event_log.h"
 #include "base/process/resource_limits.h"
 #include "base/text/text.h"
 #include "daemon/handover/handover_options.h"
 #include "daemon/handover/mount_handover.h"
 #include "daemon/handover/takeover.h"
 #include "daemon/process/signal_guard.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/served_tree.h"
@@ -157,7 +155,7 @@ std::string text_of(const std::exception_ptr& failure) {
     log_warning(LogEvent::kReadsAbandoned,
                 "'{}' has ended; reads that were waiting for their source were abandoned",
                 served.options.mountpoint.native());
-    spdlog::default_logger()->flush();
+    flush_log();
   } catch (const std::exception&) {
     // The error cannot be reported any more.
   }
@@ -249,7 +247,7 @@ void leave_mount(const HandoverOptions& options, Session& session, ServedTree& s
   if (options.after_hand_over) options.after_hand_over(events);
   pass_on_all(events, successor);
   if (ended) return;
-  spdlog::default_logger()->flush();
+  flush_log();
   std::_Exit(EXIT_SUCCESS);
 }
 

@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/process/event_log.h"
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 namespace {

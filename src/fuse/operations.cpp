@@ -3,9 +3,8 @@
 
 #include <cerrno>
 
-#include <spdlog/spdlog.h>
-
 #include "fuse/attributes.h"
+#include "fuse/event_log.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
@@ -51,7 +50,7 @@ fuse_lowlevel_ops make_operations() {
 }
 
 void log_line(const std::string& line) {
-  spdlog::error("{}", line);
+  write_log(LogLevel::kError, "{}", fmt::make_format_args(line));
 }
 
 }  // namespace

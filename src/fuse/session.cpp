@@ -17,7 +17,7 @@
 #include "reshardfs/error.h"
 
 #include "base/posix/descriptor.h"
-#include "base/process/event_log.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/captured_stderr.h"
 #include "fuse/mounting/fuse_descriptor.h"
 #include "fuse/mounting/mount_options.h"
@@ -50,8 +50,8 @@ void take_message(fuse_log_level level, const char* format, va_list arguments) {
       return;
     }
     drop_last_newline(text);
-    log_event(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::debug, LogEvent::kMessage,
-              "{}", printable(text));
+    log_event(level <= FUSE_LOG_ERR ? LogLevel::kError : LogLevel::kDebug, LogEvent::kMessage, "{}",
+              printable(text));
   } catch (const std::exception&) {
     // Exceptions must not pass through libfuse, which is C; the message is lost.
   }

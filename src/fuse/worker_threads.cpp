@@ -11,9 +11,9 @@
 #include <cstring>
 #include <exception>
 
-#include "base/process/event_log.h"
 #include "base/process/resource_limits.h"
 #include "base/process/signals.h"
+#include "fuse/event_log.h"
 #include "fuse/request.h"
 
 namespace reshardfs {

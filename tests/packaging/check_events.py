@@ -9,8 +9,9 @@ import report
 HEADER = "src/base/process/log_event.h"
 PAGE = "docs/operations.md"
 # The way to the log, which says the event, and what is logged inside a scope that says it.
-LOGGERS = {"src/base/process/event_log.h": 1, "src/fuse/operations.cpp": 1, "src/daemon/process/log.cpp": 1}
-CALL = re.compile(r"\bspdlog::(?:log|trace|debug|info|warn|error|critical)\(")
+LOGGERS = {"src/fuse/event_log.h": 2, "src/fuse/event_log.cpp": 3, "src/fuse/operations.cpp": 1,
+           "src/daemon/process/log.cpp": 1}
+CALL = re.compile(r"\b(?:spdlog::|log\.)(?:log|trace|debug|info|warn|error|critical)\(|\bwrite_log\(")
 LEVELS = {"error": "error", "warning": "warning", "info": "info"}
 USE = re.compile(r"\blog_(error|warning|info)\(\s*LogEvent::k(\w+)")
 

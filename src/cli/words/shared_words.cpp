@@ -13,11 +13,11 @@
 #include "reshardfs/error.h"
 #include "reshardfs/sizes.h"
 
-#include "base/process/event_log.h"
 #include "base/process/process_state.h"
 #include "cli/options/table.h"
 #include "cli/options/value_checks.h"
 #include "conversion/installed_maps.h"
+#include "fuse/event_log.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
 #include "storage/local/measured_file.h"

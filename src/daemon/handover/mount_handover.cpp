@@ -12,11 +12,11 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/process/mount_record.h"
 #include "base/version.h"
 #include "daemon/handover/handover_options.h"
 #include "daemon/handover/takeover.h"
+#include "fuse/event_log.h"
 #include "fuse/resend.h"
 
 namespace reshardfs {

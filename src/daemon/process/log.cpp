@@ -23,12 +23,12 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
 #include "base/process/failure_log.h"
 #include "base/process/fault_report.h"
 #include "base/process/mount_record.h"
 #include "daemon/process/journal.h"
 #include "daemon/process/log_line.h"
+#include "fuse/event_log.h"
 
 namespace reshardfs {
 namespace {

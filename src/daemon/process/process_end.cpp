@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include <spdlog/spdlog.h>
-
+#include "fuse/event_log.h"
 #include "storage/local/local_readers.h"
 #include "storage/remote/cached_fetcher.h"
 #include "transport/http_engine.h"
@@ -21,7 +20,7 @@ int leave(int exit_code) noexcept {
   if (!HttpEngine::is_running() && !LocalReaders::is_running()) return exit_code;
   try {
     std::cout.flush();
-    spdlog::default_logger_raw()->flush();
+    flush_log();
   } catch (...) {
     // Writing was tried; there is nowhere to report the failure.
   }

@@ -11,7 +11,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/event_log.h"
+#include "fuse/event_log.h"
 #include "storage/descriptor_pool.h"
 
 namespace reshardfs {

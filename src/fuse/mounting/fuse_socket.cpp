@@ -21,8 +21,8 @@
 
 #include "base/posix/descriptor_message.h"
 #include "base/posix/poll_until.h"
-#include "base/process/event_log.h"
 #include "base/process/resource_limits.h"
+#include "fuse/event_log.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
 namespace reshardfs {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <exception>
 
-#include "base/process/event_log.h"
+#include "fuse/event_log.h"
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17) && defined(FUSE_DEV_IOC_BACKING_OPEN)
 #define RESHARDFS_PASSTHROUGH 1
