@@ -2,6 +2,7 @@
 #include "modelmap/mapping.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -59,7 +60,10 @@ Mapping MappingWork::run() {
   hide_source_aliases();
   find_applications();
   report_undecided();
+  targets_.reserve(applications_.size());
   if (direction_ == Direction::kForward) {
+    made_.reserve(applications_.size());
+    reads_.reserve(tensors_.size());
     for (const Application& application : applications_) make_forward(application);
     check_sources_read();
   } else {
@@ -137,6 +141,11 @@ void MappingWork::prepare_rule(std::size_t number) {
   for (const char* parts : {"tp", "from_tp"}) {
     if (all.contains(parts)) work.form_parts.emplace_back(parts);
   }
+  for (std::size_t i = 0; i < rule.to_captures; ++i) work.to_captures.push_back(i);
+  work.reads_one = rule.from.size() == 1 && std::none_of(rule.captures.begin(), rule.captures.end(),
+                                                         [](const RuleCapture& each) {
+                                                           return each.side == CaptureSide::kFrom;
+                                                         });
   for (const auto& captures : rule.from_captures) {
     const auto shared = [&](std::size_t i) { return rule.captures[i].side == CaptureSide::kBoth; };
     const auto has = std::count_if(captures.begin(), captures.end(), shared);
@@ -165,6 +174,8 @@ void MappingWork::index_patterns() {
 }
 
 void MappingWork::find_applications() {
+  applications_.reserve(tensors_.size());
+  out_.uses.reserve(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) match_tensor(static_cast<std::uint32_t>(i));
   std::sort(applications_.begin(), applications_.end());
   applications_.erase(std::unique(applications_.begin(), applications_.end()), applications_.end());
@@ -196,7 +207,8 @@ void MappingWork::match_tensor(std::uint32_t number) {
 void MappingWork::keep(std::uint32_t number, const std::string& bare, std::size_t set) {
   if (!map_.rest || matches_any(map_.rest_except, bare) || other_side_.takes(bare)) return;
   Application application{set, *map_.rest, {{0, bare}}, 0};
-  if (direction_ == Direction::kInverse) application.tensor = number;
+  const bool is_inverse = direction_ == Direction::kInverse;
+  if (is_inverse || rules_[*map_.rest].reads_one) application.tensor = number;
   applications_.push_back(std::move(application));
   fates_[number] = Fate::kTaken;
   out_.uses.push_back({number, map_.rules[*map_.rest].place});
@@ -241,13 +253,10 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
   const MapRule& rule = map_.rules[match.entry->rule];
   Application application{set, match.entry->rule, {}, 0};
   application.values.resize(rule.captures.size());
-  std::vector<std::size_t> captures;
-  if (direction_ == Direction::kInverse) {
-    application.tensor = number;
-    for (std::size_t i = 0; i < rule.to_captures; ++i) captures.push_back(i);
-  } else {
-    captures = rule.from_captures[match.entry->source];
-  }
+  const bool is_inverse = direction_ == Direction::kInverse;
+  if (is_inverse || rules_[match.entry->rule].reads_one) application.tensor = number;
+  const std::vector<std::size_t>& captures =
+      is_inverse ? rules_[match.entry->rule].to_captures : rule.from_captures[match.entry->source];
   for (std::size_t slot = 0; slot < captures.size(); ++slot) {
     application.values[captures[slot]] = match.values[slot];
   }
@@ -257,7 +266,7 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
       return false;
     }
     if (!in_range(application, captures)) return false;
-    if (direction_ == Direction::kInverse) return add_application(std::move(application));
+    if (is_inverse) return add_application(std::move(application));
     for (const std::size_t i : captures) {
       if (rule.captures[i].side == CaptureSide::kFrom) application.values[i] = {};
     }
@@ -393,13 +402,19 @@ void MappingWork::check_names() {
 }
 
 Mapping MappingWork::finish() {
-  std::sort(targets_.begin(), targets_.end(), [](const OrderedTarget& a, const OrderedTarget& b) {
+  // Targets are large: their numbers are sorted.
+  std::vector<std::uint32_t> order(targets_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t left, std::uint32_t right) {
+    const OrderedTarget& a = targets_[left];
+    const OrderedTarget& b = targets_[right];
     return std::tie(a.first_source, a.rule, a.values, a.pattern, a.tensor.name) <
            std::tie(b.first_source, b.rule, b.values, b.pattern, b.tensor.name);
   });
   out_.direction = direction_;
   out_.targets.reserve(targets_.size());
-  for (OrderedTarget& target : targets_) {
+  for (const std::uint32_t number : order) {
+    OrderedTarget& target = targets_[number];
     target.tensor.is_kept = map_.rest == target.rule;
     out_.targets.push_back(std::move(target.tensor));
   }

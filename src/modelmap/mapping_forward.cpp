@@ -35,6 +35,11 @@ void MappingWork::make_forward(const Application& application) {
 /// The tensors by number; nothing, and problems, if some are not there.
 std::optional<std::vector<std::uint32_t>> MappingWork::forward_sources(
     const Application& application, const RuleSources& sources, const std::string& target) {
+  if (rules_[application.rule].reads_one) {
+    Fate& fate = fates_[application.tensor];
+    if (fate != Fate::kSkipped) fate = Fate::kTaken;
+    return std::vector{application.tensor};
+  }
   std::vector<std::uint32_t> tensors;
   const std::string& prefix = sets_[application.set].source_prefix;
   bool is_complete = true;
@@ -61,60 +66,71 @@ std::optional<std::vector<std::uint32_t>> MappingWork::forward_sources(
   return tensors;
 }
 
-RuleFormPtr MappingWork::forward_form(const Application& application, RuleEvaluator& evaluator,
-                                      Scope& scope, const std::string& target,
-                                      const std::vector<std::uint32_t>& sources) {
+std::vector<std::int64_t> MappingWork::forward_key(
+    const Application& application, const Scope& scope,
+    const std::vector<std::uint32_t>& sources) const {
   std::vector<std::int64_t> key = form_key(application, scope);
   std::vector<const Shape*> shapes;
   shapes.reserve(sources.size());
   for (const std::uint32_t tensor : sources) shapes.push_back(&tensors_[tensor].shape);
   append_shapes(key, shapes);
-  RuleFormPtr& known = rules_[application.rule].forms[std::move(key)];
-  if (known) return known;
-  std::vector<Shape> copies;
-  copies.reserve(shapes.size());
-  for (const Shape* shape : shapes) copies.push_back(*shape);
+  return key;
+}
+
+RuleFormPtr MappingWork::forward_form(const Application& application, RuleEvaluator& evaluator,
+                                      const Scope& scope, const std::string& target,
+                                      const std::vector<Shape>& shapes) const {
   check_required(application, scope, target);
-  evaluator.bind_shapes(copies);
+  evaluator.bind_shapes(shapes);
   check_required(application, scope, target);
   auto made =
-      std::make_shared<RuleForm>(RuleForm{IndexedForm(evaluator.evaluate(target, copies)), {}, {}});
-  for (std::size_t source = 0; source < sources.size(); ++source) {
+      std::make_shared<RuleForm>(RuleForm{IndexedForm(evaluator.evaluate(target, shapes)), {}, {}});
+  for (std::size_t source = 0; source < shapes.size(); ++source) {
     made->is_read.push_back(!made->form.boxes_of(static_cast<std::int64_t>(source)).empty());
   }
-  return known = std::move(made);
+  return made;
 }
 
 void MappingWork::make_forward_target(const Application& application) {
   const MapRule& rule = map_.rules[application.rule];
   const std::string& source_prefix = sets_[application.set].source_prefix;
   const std::string& target_prefix = sets_[application.set].target_prefix;
+  RuleWork& work = rules_[application.rule];
   Scope scope(variables_);
-  bind_captures(scope, application);
-  const RuleSources* known_sources = nullptr;
+  RuleSourcesPtr rule_sources;
   scope.set_parts([&](const std::string& name) {
-    return name == "tp" ? to_parts_of(application) : from_parts_of(application, known_sources);
+    return name == "tp" ? to_parts_of(application) : from_parts_of(application, rule_sources.get());
   });
-  RuleEvaluator evaluator(rule, scope, application.values, [&](std::size_t source) {
-    return source_prefix + from_name(application, *known_sources, source);
-  });
-  known_sources = &evaluator.sources();
+  // Most tensors are like one before, and need no scope.
+  const bool needs_scope = !work.sources || !work.form_parts.empty() || !options_.explain.empty();
+  if (needs_scope) bind_captures(scope, application);
+  rule_sources = sources_of(application, scope);
   OrderedTarget target;
   target.tensor.name = target_prefix + *to_name(application);
-  auto sources = forward_sources(application, *known_sources, target.tensor.name);
+  auto sources = forward_sources(application, *rule_sources, target.tensor.name);
   if (!sources) return;
   if (sources->empty()) {
     throw Error(ErrorKind::kBadInput, printable(target.tensor.name) + ": there is nothing to join");
   }
   RuleFormPtr form;
   try {
-    form = forward_form(application, evaluator, scope, target.tensor.name, *sources);
-    if (options_.explain.contains(target.tensor.name)) {
+    RuleFormPtr& known = work.forms[forward_key(application, scope, *sources)];
+    if (!known || !options_.explain.empty()) {
+      if (!needs_scope) bind_captures(scope, application);
+      RuleEvaluator evaluator(
+          rule, scope, rule_sources, application.values, [&](std::size_t source) {
+            return source_prefix + from_name(application, *rule_sources, source);
+          });
       std::vector<Shape> shapes;
+      shapes.reserve(sources->size());
       for (const std::uint32_t tensor : *sources) shapes.push_back(tensors_[tensor].shape);
-      evaluator.bind_shapes(shapes);  // the form may be that of another target
-      explain(target.tensor.name, application, scope);
+      if (!known) known = forward_form(application, evaluator, scope, target.tensor.name, shapes);
+      if (options_.explain.contains(target.tensor.name)) {
+        evaluator.bind_shapes(shapes);  // the form may be that of another target
+        explain(target.tensor.name, application, scope);
+      }
     }
+    form = known;
   } catch (const Error&) {
     for (const std::uint32_t tensor : *sources) fates_[tensor] = Fate::kSkipped;
     throw;

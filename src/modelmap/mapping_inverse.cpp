@@ -22,16 +22,16 @@ void MappingWork::make_inverse_pieces(const Application& application,
   const MapRule& rule = map_.rules[application.rule];
   Scope scope(variables_);
   bind_captures(scope, application);
-  const RuleSources* known_sources = nullptr;
+  RuleSourcesPtr sources;
   scope.set_parts([&](const std::string& name) {
-    return name == "tp" ? to_parts_of(application) : from_parts_of(application, known_sources);
+    return name == "tp" ? to_parts_of(application) : from_parts_of(application, sources.get());
   });
-  RuleEvaluator evaluator(rule, scope, application.values,
+  sources = sources_of(application, scope);
+  RuleEvaluator evaluator(rule, scope, sources, application.values,
                           [&](std::size_t source) { return names[source]; });
-  known_sources = &evaluator.sources();
-  for (std::size_t source = 0; source < known_sources->size(); ++source) {
+  for (std::size_t source = 0; source < sources->size(); ++source) {
     names.push_back(sets_[application.set].target_prefix +
-                    from_name(application, *known_sources, source));
+                    from_name(application, *sources, source));
   }
   const RuleFormPtr form = inverse_form(application, evaluator, scope);
   for (const std::string& name : names) {
@@ -41,7 +41,7 @@ void MappingWork::make_inverse_pieces(const Application& application,
     explain(name, application, scope);
   }
   for (std::size_t source = 0; source < names.size(); ++source) {
-    add_piece(application, *known_sources, form, source, names[source]);
+    add_piece(application, *sources, form, source, names[source]);
   }
 }
 

@@ -96,17 +96,31 @@ bool MappingWork::in_range(const Application& application,
   return true;
 }
 
+/// Where nothing is collected, they are those of all tensors of the rule.
+RuleSourcesPtr MappingWork::sources_of(const Application& application, const Scope& scope) {
+  RuleSourcesPtr& known = rules_[application.rule].sources;
+  if (known) return known;
+  const MapRule& rule = map_.rules[application.rule];
+  auto sources = std::make_shared<const RuleSources>(rule, scope);
+  const bool collects =
+      std::any_of(rule.captures.begin(), rule.captures.end(),
+                  [](const RuleCapture& each) { return each.side == CaptureSide::kFrom; });
+  return collects ? sources : known = std::move(sources);
+}
+
 std::string MappingWork::from_name(const Application& application, const RuleSources& sources,
                                    std::size_t source) const {
   const MapRule& rule = map_.rules[application.rule];
   const std::size_t pattern = sources.pattern_of(source);
-  std::vector<CaptureValue> values = application.values;
-  sources.set_values(source, values);
-  std::vector<CaptureValue> by_slot;
-  by_slot.reserve(rule.from_captures[pattern].size());
-  for (const std::size_t capture : rule.from_captures[pattern]) by_slot.push_back(values[capture]);
-  const auto name =
-      rule.from[pattern].fill(by_slot, rules_[application.rule].from_numberings[pattern]);
+  std::vector<CaptureValue> collected;
+  const bool collects = !sources.collected(pattern).empty();
+  if (collects) {
+    collected = application.values;
+    sources.set_values(source, collected);
+  }
+  const auto name = rule.from[pattern].fill(collects ? collected : application.values,
+                                            rules_[application.rule].from_numberings[pattern],
+                                            &rule.from_captures[pattern]);
   if (name) return *name;
   throw Error(ErrorKind::kBadInput,
               printable(rule.from[pattern].text()) + ": a number in the name would be negative");

@@ -67,7 +67,8 @@ struct Application {
   std::size_t rule = 0;
   /// By capture of the rule; of those that collect, and forward those that spread, 0.
   std::vector<CaptureValue> values{};
-  std::uint32_t tensor = 0;  ///< inverse: the tensor of `to`
+  /// Inverse: the tensor of `to`. Forward: the only source, of a rule that reads one.
+  std::uint32_t tensor = 0;
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const Application&) const = default;
@@ -96,12 +97,15 @@ struct RuleWork {
   bool has_capture_condition = false;
   /// Whether it holds is unknown: for the lack of this variable.
   std::optional<UnknownVariable> undecided{};
+  std::vector<std::size_t> to_captures{};  ///< all of `to`, by number
+  bool reads_one = false;                  ///< its targets have one source each
   std::vector<bool> tells_all{};  ///< by pattern of `from`: whether it has all shared captures
   std::vector<Numberings> from_numberings{};
   Numberings to_numberings{};
   std::vector<std::size_t> form_captures{};  ///< those that the form depends on
   std::vector<std::string> form_parts{};     ///< `tp`, `from_tp` if it depends on them
   std::map<std::vector<std::int64_t>, RuleFormPtr> forms{};
+  RuleSourcesPtr sources{};          ///< nullptr: not the same for all tensors, or not looked at
   std::vector<KnownRange> ranges{};  ///< by capture, as they were needed
 };
 
@@ -208,6 +212,7 @@ class MappingWork {
   Known<std::int64_t> parts_of(const PartsOf& parts, const std::string& prefix,
                                const std::string& name) const;
   void explain(const std::string& target, const Application& application, const Scope& scope);
+  RuleSourcesPtr sources_of(const Application& application, const Scope& scope);
   std::string from_name(const Application& application, const RuleSources& sources,
                         std::size_t source) const;
   std::optional<std::string> to_name(const Application& application) const;
@@ -234,8 +239,12 @@ class MappingWork {
   std::optional<std::vector<std::uint32_t>> forward_sources(const Application& application,
                                                             const RuleSources& sources,
                                                             const std::string& target);
-  RuleFormPtr forward_form(const Application& application, RuleEvaluator& evaluator, Scope& scope,
-                           const std::string& target, const std::vector<std::uint32_t>& sources);
+  /// What the form of a target depends on.
+  std::vector<std::int64_t> forward_key(const Application& application, const Scope& scope,
+                                        const std::vector<std::uint32_t>& sources) const;
+  RuleFormPtr forward_form(const Application& application, RuleEvaluator& evaluator,
+                           const Scope& scope, const std::string& target,
+                           const std::vector<Shape>& shapes) const;
   void check_literals(const Application& application, const RuleForm& form,
                       const TargetTensor& tensor);
   void check_sources_read();

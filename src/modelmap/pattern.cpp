@@ -204,7 +204,11 @@ std::optional<std::vector<CaptureValue>> Pattern::match(std::string_view name,
 }
 
 std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values,
-                                         const Numberings& numberings) const {
+                                         const Numberings& numberings,
+                                         const std::vector<std::size_t>* places) const {
+  const auto value_of = [&](const Capture& capture) -> const CaptureValue& {
+    return values[places == nullptr ? capture.slot : (*places)[capture.slot]];
+  };
   std::string name;
   for (const Piece& piece : pieces_) {
     if (!piece.capture) {
@@ -213,12 +217,12 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
     }
     const Capture& capture = captures_[*piece.capture];
     if (capture.is_word) {
-      name += values[capture.slot].word;
+      name += value_of(capture).word;
       continue;
     }
-    auto number = numberings[*piece.capture].number_of(values[capture.slot].number);
+    auto number = numberings[*piece.capture].number_of(value_of(capture).number);
     if (number && capture.rest) {
-      const std::int64_t rest = values[captures_[*capture.rest].slot].number;
+      const std::int64_t rest = value_of(captures_[*capture.rest]).number;
       const bool is_below = rest >= 0 && rest < numberings[*piece.capture].factor;
       if (!is_below || __builtin_add_overflow(*number, rest, &*number)) return std::nullopt;
     }

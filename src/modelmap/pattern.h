@@ -99,8 +99,10 @@ class Pattern {
                                                  const Numberings& numberings) const;
 
   /// The name for values by slot; nothing if one has no number.
+  /// @param places in `values`, by slot; nullptr: as slots.
   std::optional<std::string> fill(const std::vector<CaptureValue>& values,
-                                  const Numberings& numberings) const;
+                                  const Numberings& numberings,
+                                  const std::vector<std::size_t>* places = nullptr) const;
 
   /// Names as they look with '#' for all digits that stand together: each name that the pattern
   /// takes has the shape() of one of these. Empty if there are too many.

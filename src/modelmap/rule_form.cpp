@@ -51,8 +51,8 @@ std::int64_t RuleEvaluator::value_for(const std::string& tensor,
 
 /// The captures that collect are bound while their source is looked at.
 void RuleEvaluator::with_source(std::size_t source, const std::function<void()>& use) {
-  const std::vector<std::size_t>& collected = sources_.collected(sources_.pattern_of(source));
-  sources_.set_values(source, values_);
+  const std::vector<std::size_t>& collected = sources_->collected(sources_->pattern_of(source));
+  sources_->set_values(source, values_);
   for (const std::size_t capture : collected) {
     scope_.bind(rule_.captures[capture].name, values_[capture].number);
   }
@@ -137,9 +137,9 @@ void RuleEvaluator::bind_shapes(const std::vector<Shape>& shapes) {
   std::vector<Dimension> open;
   std::vector<std::string> tensors;
   for (std::size_t source = 0; source < shapes.size(); ++source) {
-    const std::size_t pattern = sources_.pattern_of(source);
+    const std::size_t pattern = sources_->pattern_of(source);
     const auto& expected = rule_.body->shapes[pattern];
-    const bool is_first = source == 0 || sources_.pattern_of(source - 1) != pattern;
+    const bool is_first = source == 0 || sources_->pattern_of(source - 1) != pattern;
     if (expected.size() != shapes[source].size()) {
       check_rank(expected, shapes[source], name_(source));
     }
@@ -152,7 +152,7 @@ void RuleEvaluator::bind_shapes(const std::vector<Shape>& shapes) {
   while (bind_pass(open, tensors)) {
   }
   for (std::size_t source = 0; source < shapes.size(); ++source) {
-    const auto& expected = rule_.body->shapes[sources_.pattern_of(source)];
+    const auto& expected = rule_.body->shapes[sources_->pattern_of(source)];
     with_source(source, [&] {
       for (std::size_t d = 0; d < expected.size(); ++d) {
         check_dimension({&expected[d], shapes[source][d], 0}, name_(source));
@@ -174,7 +174,7 @@ void RuleEvaluator::bind_target(const std::string& target, const Shape& shape) {
 
 std::vector<Shape> RuleEvaluator::source_shapes(const std::string& target, const Shape& shape) {
   if (!rule_.body->moves) {
-    std::vector<Shape> shapes(sources_.size(), shape);
+    std::vector<Shape> shapes(sources_->size(), shape);
     bind_shapes(shapes);
     return shapes;
   }
@@ -186,16 +186,16 @@ std::vector<Shape> RuleEvaluator::source_shapes(const std::string& target, const
       require_axis(shape, target);
       one.erase(one.begin());
     }
-    return std::vector<Shape>(sources_.size(), one);
+    return std::vector<Shape>(sources_->size(), one);
   }
   if (rule_.body->shapes.empty()) {
     throw Error(ErrorKind::kBadInput,
                 printable(target) + ": cannot be turned round: the rule has no 'shape'");
   }
-  std::vector<Shape> shapes(sources_.size());
+  std::vector<Shape> shapes(sources_->size());
   for (std::size_t source = 0; source < shapes.size(); ++source) {
     with_source(source, [&] {
-      for (const Expression& length : rule_.body->shapes[sources_.pattern_of(source)]) {
+      for (const Expression& length : rule_.body->shapes[sources_->pattern_of(source)]) {
         shapes[source].push_back(value_for(target, length));
         if (shapes[source].back() >= 0) continue;
         throw Error(ErrorKind::kBadInput, printable(name_(source)) + ": '" + length.text() +
@@ -224,7 +224,7 @@ NormalForm RuleEvaluator::stacked(const Operation& operation,
   const auto number = static_cast<std::size_t>(capture - rule_.captures.begin());
   std::vector<NormalForm> forms;
   std::size_t boxes = 0;
-  for (std::int64_t value = 0; value < sources_.range_of(number); ++value) {
+  for (std::int64_t value = 0; value < sources_->range_of(number); ++value) {
     values_[number].number = value;
     scope_.bind(operation.capture, value);
     forms.push_back(part());
@@ -238,7 +238,7 @@ NormalForm RuleEvaluator::stacked(const Operation& operation,
 /// A source after the first `count` operations of `each`.
 NormalForm RuleEvaluator::each_result(std::size_t pattern, std::size_t count) {
   if (count == 0) {
-    const std::size_t source = sources_.number_of(pattern, values_);
+    const std::size_t source = sources_->number_of(pattern, values_);
     return NormalForm::of_source((*shapes_)[source], static_cast<std::int64_t>(source));
   }
   const Operation& operation = rule_.body->each[pattern][count - 1];

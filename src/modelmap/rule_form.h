@@ -50,6 +50,8 @@ class RuleSources {
   std::vector<std::size_t> first_{};  ///< source of each pattern, and the end
 };
 
+using RuleSourcesPtr = std::shared_ptr<const RuleSources>;
+
 /// Evaluates the expressions of a range.
 /// @throws Error kBadInput if it is negative, kUnsupported if it exceeds kMaxRange.
 std::int64_t evaluate_range(const RuleCapture& capture, const Scope& scope);
@@ -61,15 +63,13 @@ class RuleEvaluator {
  public:
   /// @param scope with the captures of `to`; gets the names that shapes bind.
   /// @param values of all captures; those that collect are set while it evaluates.
-  RuleEvaluator(const MapRule& rule, Scope& scope, std::vector<CaptureValue> values,
-                SourceName name)
+  RuleEvaluator(const MapRule& rule, Scope& scope, RuleSourcesPtr sources,
+                std::vector<CaptureValue> values, SourceName name)
       : rule_(rule),
         scope_(scope),
         values_(std::move(values)),
-        sources_(rule, scope),
+        sources_(std::move(sources)),
         name_(std::move(name)) {}
-
-  const RuleSources& sources() const noexcept { return sources_; }
 
   /// Compares the shapes of the sources with `shape`, which binds names that have no value.
   /// @throws Error kBadInput.
@@ -108,7 +108,7 @@ class RuleEvaluator {
   const MapRule& rule_;
   Scope& scope_;
   std::vector<CaptureValue> values_;
-  RuleSources sources_;
+  RuleSourcesPtr sources_;
   SourceName name_;
   const std::vector<Shape>* shapes_ = nullptr;
 };

@@ -96,12 +96,12 @@ Release parse_release(const std::string& text) {
 }
 
 void Scope::bind(const std::string& name, std::int64_t value, const std::string& origin) {
-  bound_[name] = Value::derived(value, origin);
-  found_.clear();
+  unbind(name);
+  bound_.push_back({name, Value::derived(value, origin)});
 }
 
 void Scope::unbind(const std::string& name) {
-  bound_.erase(name);
+  std::erase_if(bound_, [&](const Bound& bound) { return bound.name == name; });
   found_.clear();
 }
 
@@ -218,7 +218,9 @@ std::string Scope::origins_of(const Expression& expression) const {
 }
 
 Scope::Found Scope::look_up(const std::string& name) const {
-  if (const auto known = bound_.find(name); known != bound_.end()) return {known->second, {}};
+  for (const Bound& bound : bound_) {
+    if (bound.name == name) return {bound.value, {}};
+  }
   if (words_.contains(name)) {
     throw Error(ErrorKind::kBadInput, "the capture '" + name + "' is a word, not a number");
   }

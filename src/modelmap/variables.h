@@ -173,6 +173,10 @@ class Scope {
     Known<std::int64_t> value{};
     std::string missing{};  ///< without a value: the name that has to be given
   };
+  struct Bound {
+    std::string name{};
+    Known<std::int64_t> value{};
+  };
 
   /// @throws UnknownVariable if config.json has no list of the name.
   const ModelConfig::List& list_named(const std::string& list) const;
@@ -192,7 +196,7 @@ class Scope {
   std::string advice_for(const std::string& name) const;
 
   const Variables& variables_;
-  std::map<std::string, Known<std::int64_t>> bound_{};
+  std::vector<Bound> bound_{};
   std::set<std::string> words_{};
   std::function<Known<std::int64_t>(const std::string&)> parts_{};
   mutable std::map<std::string, Found> found_{};
