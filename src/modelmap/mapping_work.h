@@ -185,6 +185,11 @@ class MappingWork {
   void prepare_rule(std::size_t number);
   void prepare_conditions(std::size_t number);
   void index_patterns();
+  void check_rules_used();
+  void check_unused();
+  Mapping finish();
+
+  // mapping_match.cpp
   void find_applications();
   void match_tensor(std::uint32_t number);
   void keep(std::uint32_t number, const std::string& bare, std::size_t set);
@@ -197,9 +202,6 @@ class MappingWork {
   bool is_to_be_identity(const std::string& name) const;
   void add_undecided(std::uint32_t number, std::size_t rule);
   void report_undecided();
-  void check_rules_used();
-  void check_unused();
-  Mapping finish();
 
   // mapping_rules.cpp
   void bind_captures(Scope& scope, const Application& application) const;
