@@ -50,7 +50,7 @@ struct VersionedArray {
 };
 
 constexpr std::int32_t kProcessor = 1;
-constexpr Version kVersion{1, 0};
+constexpr Version kDlpackVersion{1, 0};
 constexpr std::uint64_t kIsCopied = 2;
 
 enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBFloat = 4, kComplex = 5, kBool = 6 };
@@ -122,7 +122,7 @@ pybind11::capsule capsule_of(const MemoryPtr& memory, DType dtype, const Shape& 
   managed.context = context.get();
   managed.end = [](Managed* ended) { delete static_cast<Context<Managed>*>(ended->context); };
   if constexpr (std::is_same_v<Managed, VersionedArray>) {
-    managed.version = kVersion;
+    managed.version = kDlpackVersion;
     managed.flags = kIsCopied;
   }
   PyObject* capsule = PyCapsule_New(&managed, Managed::kUnused, end_capsule<Managed>);

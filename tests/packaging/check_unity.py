@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a layer, and the unit tests of one, can be compiled together (RESHARDFS_UNITY): what they have for
-themselves, in namespaces without a name, has names that are one file's alone, and no header's. Functions may
-have one name if their parameters differ. A test may have a namespace for its file around the one without a
-name: reshardfs::rank_tests."""
+"""Files of a layer, of the Python module, and the unit tests of a layer, can be compiled together
+(RESHARDFS_UNITY): what they have for themselves, in namespaces without a name, has names that are one file's
+alone, and no header's. Functions may have one name if their parameters differ. A test may have a namespace for its
+file around the one without a name: reshardfs::rank_tests."""
 
 import collections
 import re
@@ -57,7 +57,8 @@ def clashes(names):
 
 def problems_of_layer(layer, source, shared):
     """The files, what is wrong with them. Adds what the layer's headers have to `shared`."""
-    shared |= {name for path in layer.rglob("*.h") for pair in SHARED.findall(path.read_text())
+    shared |= {name for pattern in ("*.h", "*.h.in")
+               for path in layer.rglob(pattern) for pair in SHARED.findall(path.read_text())
                for name in pair if name}
     names, files, problems = collections.defaultdict(set), sorted(layer.rglob("*.cpp")), []
     for path in files:
@@ -94,6 +95,7 @@ def main():
         checked.append(problems_of_layer(source / layer, source, shared))
         if layer not in NOT_TOGETHER:
             checked.append(problems_of_tests(root / "tests" / "unit" / layer, root))
+    checked.append(problems_of_layer(root / "python" / "core", root / "python", shared))
     report.finish([problem for _, problems in checked for problem in problems],
                   f"{sum(len(files) for files, _ in checked)} files can be compiled together")
 

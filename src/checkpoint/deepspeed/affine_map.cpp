@@ -16,7 +16,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kAffineVersion = 1;
 
 [[noreturn]] void refuse_map(const std::string& what, ErrorKind kind = ErrorKind::kBadInput) {
   throw Error(kind, "the affine_map " + what);
@@ -54,7 +54,7 @@ class MapReader {
 
   AffineMap read(PickleValue map) {
     const auto version = tree_.integer(tree_.find(map, "version"));
-    if (version != kVersion) {
+    if (version != kAffineVersion) {
       refuse_map(version ? "has version " + std::to_string(*version) : "has no version",
                  ErrorKind::kUnsupported);
     }

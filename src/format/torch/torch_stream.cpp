@@ -22,7 +22,7 @@ namespace {
 
 /// LONG1 of the number with which the format begins, 0x1950a86a20f9469cfc6c: torch/serialization.py
 constexpr std::string_view kMagic = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
-constexpr std::int64_t kVersion = 1001;
+constexpr std::int64_t kStreamVersion = 1001;
 constexpr std::uint64_t kFirstBytes = 64ULL << 10U;
 constexpr std::uint64_t kCountBytes = 8;
 
@@ -33,7 +33,7 @@ class StreamReader {
   TorchStream read() {
     next_pickle();  // the number, which was looked at before
     const auto version = next_pickle();
-    if (version->integer(version->root()) != kVersion) {
+    if (version->integer(version->root()) != kStreamVersion) {
       refuse("the version of its format is not 1001");
     }
     const auto system = next_pickle();
