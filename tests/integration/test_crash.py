@@ -217,7 +217,7 @@ class Crash(unittest.TestCase):
                 os.kill(made.pid(), signal.SIGKILL)
                 self.assertEqual(made.read(), DATA)
                 process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(60), 0)
+                self.assertEqual(process.wait(60), 0, made.log())
             assert_gone(made.mountpoint)
 
     def test_bad_input_ends_it_as_ever(self) -> None:
