@@ -43,6 +43,7 @@ function(add_portable target folder)
 endfunction()
 
 add_executable(portable_program ${PROJECT_SOURCE_DIR}/src/cli/main.cpp $<TARGET_OBJECTS:reshardfs_old_glibc>)
+take_objects(portable_program ${RESHARDFS_WARM_LAYERS})
 set_target_properties(portable_program PROPERTIES OUTPUT_NAME reshardfs)
 target_include_directories(portable_program PRIVATE $<TARGET_PROPERTY:reshardfs_cli,INTERFACE_INCLUDE_DIRECTORIES>)
 target_link_options(portable_program PRIVATE -static-libstdc++ -static-libgcc)
