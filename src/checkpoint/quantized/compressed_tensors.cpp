@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "checkpoint/quantized/codes.h"
 #include "checkpoint/quantized/layouts.h"
 
 namespace reshardfs {

@@ -15,6 +15,7 @@
 
 #include "base/text/text.h"
 #include "checkpoint/computed_elements.h"
+#include "checkpoint/quantized/codes.h"
 #include "checkpoint/quantized/dequantize.h"
 
 namespace reshardfs {

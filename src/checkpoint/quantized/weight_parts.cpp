@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "checkpoint/quantized/codes.h"
+
 namespace reshardfs {
 namespace {
 
