@@ -23,9 +23,9 @@ std::vector<std::string> FamilyCheck::made_of(std::size_t number, const Site& si
     if (work_.direction_ == Direction::kForward) return spread_names(application, 0);
     Scope scope(work_.variables_);
     work_.bind_captures(scope, application);
-    const RuleSources sources(rule(number), scope);
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      names.push_back(work_.from_name(application, sources, i));
+    const RuleSourcesPtr sources = work_.sources_of(application, scope);
+    for (std::size_t i = 0; i < sources->size(); ++i) {
+      names.push_back(work_.from_name(application, *sources, i));
     }
   } catch (const Error&) {
     return {};
@@ -61,8 +61,8 @@ std::string FamilyCheck::missing_name(std::size_t number, const Site& site) cons
     if (is_inverse) return work_.to_name(application).value_or(of.to.text());
     Scope scope(work_.variables_);
     work_.bind_captures(scope, application);
-    const RuleSources sources(of, scope);
-    if (sources.size() > 0) return work_.from_name(application, sources, 0);
+    const RuleSourcesPtr sources = work_.sources_of(application, scope);
+    if (sources->size() > 0) return work_.from_name(application, *sources, 0);
   } catch (const Error&) {
     // An unknown range is reported where the rule is applied.
   }

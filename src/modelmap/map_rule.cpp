@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Rules and aliases with their patterns.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -38,6 +39,8 @@ class CaptureFinder {
   void find() {
     for (const Pattern::Capture& capture : rule_.to.captures()) add(capture, CaptureSide::kTo);
     rule_.to_captures = rule_.captures.size();
+    rule_.captures_of_to.resize(rule_.to_captures);
+    std::iota(rule_.captures_of_to.begin(), rule_.captures_of_to.end(), std::size_t{0});
     for (const Pattern& pattern : rule_.from) {
       std::vector<std::size_t> slots(pattern.names().size());
       for (const Pattern::Capture& capture : pattern.captures()) {

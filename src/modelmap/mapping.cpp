@@ -138,11 +138,6 @@ void MappingWork::prepare_rule(std::size_t number) {
   for (const char* parts : {"tp", "from_tp"}) {
     if (all.contains(parts)) work.form_parts.emplace_back(parts);
   }
-  for (std::size_t i = 0; i < rule.to_captures; ++i) work.to_captures.push_back(i);
-  work.reads_one = rule.from.size() == 1 && std::none_of(rule.captures.begin(), rule.captures.end(),
-                                                         [](const RuleCapture& each) {
-                                                           return each.side == CaptureSide::kFrom;
-                                                         });
   for (const auto& captures : rule.from_captures) {
     const auto shared = [&](std::size_t i) { return rule.captures[i].side == CaptureSide::kBoth; };
     const auto has = std::count_if(captures.begin(), captures.end(), shared);

@@ -82,12 +82,8 @@ void FamilyCheck::note_numbers() {
 void FamilyCheck::note_match(const std::string& name, const PatternIndex::Match& match) {
   const std::size_t number = match.entry->rule;
   const MapRule& of = rule(number);
-  std::vector<std::size_t> captures;
-  if (work_.direction_ == Direction::kInverse) {
-    for (std::size_t i = 0; i < of.to_captures; ++i) captures.push_back(i);
-  } else {
-    captures = of.from_captures[match.entry->source];
-  }
+  const std::vector<std::size_t>& captures =
+      of.captures_read(work_.direction_ == Direction::kForward, match.entry->source);
   if (!condition_holds(number, match, captures)) return;
   for (std::size_t slot = 0; slot < captures.size(); ++slot) {
     const RuleCapture& capture = of.captures[captures[slot]];

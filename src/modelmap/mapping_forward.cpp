@@ -35,7 +35,7 @@ void MappingWork::make_forward(const Application& application) {
 /// The tensors by number; nothing, and problems, if some are not there.
 std::optional<std::vector<std::uint32_t>> MappingWork::forward_sources(
     const Application& application, const RuleSources& sources, const std::string& target) {
-  if (rules_[application.rule].reads_one) {
+  if (map_.rules[application.rule].reads_one()) {
     Fate& fate = fates_[application.tensor];
     if (fate != Fate::kSkipped) fate = Fate::kTaken;
     return std::vector{application.tensor};
@@ -102,11 +102,12 @@ void MappingWork::make_forward_target(const Application& application) {
     return name == "tp" ? to_parts_of(application) : from_parts_of(application, rule_sources.get());
   });
   // Most tensors are like one before, and need no scope.
-  const bool needs_scope = !work.sources || !work.form_parts.empty() || !options_.explain.empty();
+  const bool needs_scope = !work.sources || !work.form_parts.empty();
   if (needs_scope) bind_captures(scope, application);
   rule_sources = sources_of(application, scope);
   OrderedTarget target;
   target.tensor.name = target_prefix + *to_name(application);
+  const bool is_explained = options_.explain.contains(target.tensor.name);
   auto sources = forward_sources(application, *rule_sources, target.tensor.name);
   if (!sources) return;
   if (sources->empty()) {
@@ -115,7 +116,7 @@ void MappingWork::make_forward_target(const Application& application) {
   RuleFormPtr form;
   try {
     RuleFormPtr& known = work.forms[forward_key(application, scope, *sources)];
-    if (!known || !options_.explain.empty()) {
+    if (!known || is_explained) {
       if (!needs_scope) bind_captures(scope, application);
       RuleEvaluator evaluator(
           rule, scope, rule_sources, application.values, [&](std::size_t source) {
@@ -125,7 +126,7 @@ void MappingWork::make_forward_target(const Application& application) {
       shapes.reserve(sources->size());
       for (const std::uint32_t tensor : *sources) shapes.push_back(tensors_[tensor].shape);
       if (!known) known = forward_form(application, evaluator, scope, target.tensor.name, shapes);
-      if (options_.explain.contains(target.tensor.name)) {
+      if (is_explained) {
         evaluator.bind_shapes(shapes);  // the form may be that of another target
         explain(target.tensor.name, application, scope);
       }

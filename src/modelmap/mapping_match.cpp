@@ -49,7 +49,7 @@ void MappingWork::keep(std::uint32_t number, const std::string& bare, std::size_
   if (!map_.rest || matches_any(map_.rest_except, bare) || other_side_.takes(bare)) return;
   Application application{set, *map_.rest, {{0, bare}}, 0};
   const bool is_inverse = direction_ == Direction::kInverse;
-  if (is_inverse || rules_[*map_.rest].reads_one) application.tensor = number;
+  if (is_inverse || map_.rules[*map_.rest].reads_one()) application.tensor = number;
   applications_.push_back(std::move(application));
   fates_[number] = Fate::kTaken;
   out_.uses.push_back({number, map_.rules[*map_.rest].place});
@@ -95,9 +95,9 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
   Application application{set, match.entry->rule, {}, 0};
   application.values.resize(rule.captures.size());
   const bool is_inverse = direction_ == Direction::kInverse;
-  if (is_inverse || rules_[match.entry->rule].reads_one) application.tensor = number;
+  if (is_inverse || rule.reads_one()) application.tensor = number;
   const std::vector<std::size_t>& captures =
-      is_inverse ? rules_[match.entry->rule].to_captures : rule.from_captures[match.entry->source];
+      rule.captures_read(direction_ == Direction::kForward, match.entry->source);
   for (std::size_t slot = 0; slot < captures.size(); ++slot) {
     application.values[captures[slot]] = match.values[slot];
   }

@@ -66,12 +66,8 @@ class Proofs {
     std::vector<CaptureValue> values{};  ///< by slot of the pattern
   };
 
-  const std::vector<std::size_t>& captures_of(const Match& match) {
-    const MapRule& rule = map_.rules[match.rule];
-    if (is_forward_) return rule.from_captures[match.source];
-    to_captures_.resize(rule.to_captures);
-    for (std::size_t i = 0; i < rule.to_captures; ++i) to_captures_[i] = i;
-    return to_captures_;
+  const std::vector<std::size_t>& captures_of(const Match& match) const {
+    return map_.rules[match.rule].captures_read(is_forward_, match.source);
   }
 
   /// Names that have one value in the whole map. Others may stand for a number of each tensor. A
@@ -207,7 +203,6 @@ class Proofs {
   SwitchProofs switches_;
   std::set<std::string> candidates_{};
   std::vector<Match> matches_{};
-  std::vector<std::size_t> to_captures_{};
 };
 
 }  // namespace

@@ -102,10 +102,7 @@ RuleSourcesPtr MappingWork::sources_of(const Application& application, const Sco
   if (known) return known;
   const MapRule& rule = map_.rules[application.rule];
   auto sources = std::make_shared<const RuleSources>(rule, scope);
-  const bool collects =
-      std::any_of(rule.captures.begin(), rule.captures.end(),
-                  [](const RuleCapture& each) { return each.side == CaptureSide::kFrom; });
-  return collects ? sources : known = std::move(sources);
+  return rule.collects() ? sources : known = std::move(sources);
 }
 
 std::string MappingWork::from_name(const Application& application, const RuleSources& sources,

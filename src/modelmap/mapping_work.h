@@ -67,7 +67,7 @@ struct Application {
   std::size_t rule = 0;
   /// By capture of the rule; of those that collect, and forward those that spread, 0.
   std::vector<CaptureValue> values{};
-  /// Inverse: the tensor of `to`. Forward: the only source, of a rule that reads one.
+  /// Inverse: the tensor of `to`. Forward: the source of a rule that reads one; else 0.
   std::uint32_t tensor = 0;
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
@@ -97,8 +97,6 @@ struct RuleWork {
   bool has_capture_condition = false;
   /// Whether it holds is unknown: for the lack of this variable.
   std::optional<UnknownVariable> undecided{};
-  std::vector<std::size_t> to_captures{};  ///< all of `to`, by number
-  bool reads_one = false;                  ///< its targets have one source each
   std::vector<bool> tells_all{};  ///< by pattern of `from`: whether it has all shared captures
   std::vector<Numberings> from_numberings{};
   Numberings to_numberings{};

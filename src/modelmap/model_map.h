@@ -3,6 +3,7 @@
 /// Files of config/maps are examples.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -100,8 +101,24 @@ struct MapRule {
   /// Those of `to` first, in the order of its slots.
   std::vector<RuleCapture> captures{};
   std::size_t to_captures = 0;
+  /// By slot of `to`: the number of the capture, which is the slot's.
+  std::vector<std::size_t> captures_of_to{};
   /// By source and slot of its pattern: the number of the capture.
   std::vector<std::vector<std::size_t>> from_captures{};
+
+  /// By slot: the captures of the pattern that takes a name.
+  /// @param source the number of the pattern in `from`; of no effect if not forward.
+  const std::vector<std::size_t>& captures_read(bool is_forward, std::size_t source) const {
+    return is_forward ? from_captures[source] : captures_of_to;
+  }
+  /// Whether a capture stands in `from` alone, so that a target is made of all of its values.
+  bool collects() const noexcept {
+    return std::any_of(captures.begin(), captures.end(), [](const RuleCapture& capture) {
+      return capture.side == CaptureSide::kFrom;
+    });
+  }
+  /// Whether each target is made of one tensor.
+  bool reads_one() const noexcept { return from.size() == 1 && !collects(); }
 };
 
 struct MapAlias {
