@@ -62,6 +62,6 @@ def module_for(python: list[str], build: Path, links: Path) -> Path:
         raise Unavailable(f"{portable / name} is older than what it is made of; the target 'portable' makes it anew")
     here = links / "reshardfs"
     here.mkdir(parents=True)
-    for path in (*package.glob("*.py"), portable / name, portable / "lib", portable / "share"):
+    for path in (*package.glob("*.py"), portable / name, portable / "bin", portable / "lib", portable / "share"):
         (here / path.name).symlink_to(path.resolve())
     return links

@@ -44,7 +44,9 @@ class Worker:
 
     def __init__(self, python: Path, folder: Path, binary: Path, directory: Path, more: Mapping[str, str]) -> None:
         self.command = [str(python), str(FOLDER / "worker/worker.py"), str(folder), str(directory / "log")]
-        self.environment = {**environment(), "RESHARDFS": str(binary), "PYTHONDONTWRITEBYTECODE": "1",
+        # The module of a build looks for its command, and the model maps beside it, on the PATH.
+        path = f"{binary.parent}:{os.environ.get('PATH', os.defpath)}"
+        self.environment = {**environment(), "RESHARDFS": str(binary), "PYTHONDONTWRITEBYTECODE": "1", "PATH": path,
                             "TMPDIR": str(directory), "GLOG_v": "3", **more}
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
