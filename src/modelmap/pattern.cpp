@@ -43,8 +43,8 @@ class PatternMatcher {
     if (piece == pattern_.pieces_.size()) return at == name_.size();
     const Pattern::Piece& next = pattern_.pieces_[piece];
     if (!next.capture) {
-      return name_.substr(at).starts_with(next.literal) &&
-             fits(piece + 1, at + next.literal.size());
+      return name_.substr(at).starts_with(pattern_.literal(next)) &&
+             fits(piece + 1, at + next.size);
     }
     if (branched_ && independent_ && failed_.contains({piece, at})) return false;
     if (++attempts_ > kMostAttempts) {
@@ -212,7 +212,7 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
   std::string name;
   for (const Piece& piece : pieces_) {
     if (!piece.capture) {
-      name += piece.literal;
+      name += literal(piece);
       continue;
     }
     const Capture& capture = captures_[*piece.capture];
@@ -234,20 +234,17 @@ std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values
 
 std::string Pattern::shape(std::string_view name) {
   std::string shape;
-  shape.reserve(name.size());
-  for (const char c : name) {
-    if (!is_digit(c)) {
-      shape += c;
-    } else if (shape.empty() || shape.back() != '#') {
-      shape += '#';
-    }
-  }
+  make_shape(name, shape);
   return shape;
 }
 
 std::vector<std::string> Pattern::shapes() const {
   std::vector<std::string> names = {""};
   const auto append = [&](const std::vector<std::string>& ends) {
+    if (names.size() == 1 && ends.size() == 1) {
+      names.front() += ends.front();
+      return true;
+    }
     std::vector<std::string> longer;
     if (names.size() * ends.size() > kMostShapes) return false;
     for (const std::string& name : names) {
@@ -257,7 +254,7 @@ std::vector<std::string> Pattern::shapes() const {
     return true;
   };
   for (const Piece& piece : pieces_) {
-    std::vector<std::string> ends = {piece.literal};
+    std::vector<std::string> ends = {std::string(literal(piece))};
     if (piece.capture) ends = {"0"};
     if (piece.capture && captures_[*piece.capture].is_word) {
       ends = words_of(captures_[*piece.capture]);
@@ -276,8 +273,9 @@ std::vector<std::string> Pattern::longer_by(const std::vector<std::string>& text
                                             const std::bitset<256>& characters) {
   std::vector<std::string> longer;
   for (const std::string& text : texts) {
-    for (std::size_t c = 0; c < characters.size(); ++c) {
-      if (characters[c]) longer.push_back(text + static_cast<char>(c));
+    for (std::size_t c = characters._Find_first(); c < characters.size();
+         c = characters._Find_next(c)) {
+      longer.push_back(text + static_cast<char>(c));
     }
   }
   return longer;
@@ -299,7 +297,7 @@ std::vector<std::string> Pattern::words_of(const Capture& capture) {
 
 std::string_view Pattern::literal_start() const {
   if (pieces_.empty() || pieces_[0].capture) return {};
-  return pieces_[0].literal;
+  return literal(pieces_[0]);
 }
 
 }  // namespace reshardfs::modelmap

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/numbers.h"
 #include "modelmap/expression.h"
 
 namespace reshardfs::modelmap {
@@ -52,8 +53,8 @@ class Pattern {
     bool is_word = false;
     /// {FACTOR*i+EXPR}: the number in the name is that many times i, and EXPR more; {i-EXPR}: less
     /// (`sign` is -1).
-    std::optional<Expression> factor{};
-    std::optional<Expression> offset{};
+    std::shared_ptr<const Expression> factor{};
+    std::shared_ptr<const Expression> offset{};
     std::int64_t sign = 1;
     /// {FACTOR*i+j<FACTOR}: the number in the name has two captures. This is the second one's place
     /// in captures(), which stands in no text of its own.
@@ -108,6 +109,20 @@ class Pattern {
   /// takes has the shape() of one of these. Empty if there are too many.
   std::vector<std::string> shapes() const;
   static std::string shape(std::string_view name);
+  /// @param shape a string with any allocator.
+  template <typename Text>
+  static void make_shape(std::string_view name, Text& shape) {
+    shape.resize(name.size());
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      if (!is_digit(name[i])) {
+        shape[end++] = name[i];
+      } else if (i == 0 || !is_digit(name[i - 1])) {
+        shape[end++] = '#';
+      }
+    }
+    shape.resize(end);
+  }
   /// All texts that a capture of words takes, in order; none of a number, or if they are too many,
   /// as those of {rest:*}.
   static std::vector<std::string> words_of(const Capture& capture);
@@ -119,12 +134,17 @@ class Pattern {
   friend class PatternMatcher;
 
   struct Piece {
-    std::string literal{};
+    /// Where in the text it is, unless it is a capture.
+    std::size_t begin = 0;
+    std::size_t size = 0;
     std::optional<std::size_t> capture{};
     /// No digit can follow, so that a number ends where its digits do.
     bool takes_all_digits = false;
   };
 
+  std::string_view literal(const Piece& piece) const {
+    return std::string_view(text_).substr(piece.begin, piece.size);
+  }
   static std::vector<std::string> longer_by(const std::vector<std::string>& texts,
                                             const std::bitset<256>& characters);
 

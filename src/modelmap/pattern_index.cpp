@@ -2,10 +2,21 @@
 #include "modelmap/pattern_index.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 namespace reshardfs::modelmap {
+namespace {
+
+/// For what is needed while a name is looked up, which next to never needs more.
+struct ScratchMemory {
+  static constexpr std::size_t kBytes = 1024;
+  std::array<std::byte, kBytes> bytes;
+  std::pmr::monotonic_buffer_resource memory{bytes.data(), bytes.size()};
+};
+
+}  // namespace
 
 void PatternIndex::add(Entry entry) {
   const std::size_t number = entries_.size();
@@ -26,23 +37,32 @@ void PatternIndex::add(Entry entry) {
 }
 
 void PatternIndex::find_in(const Bucket& bucket, std::string_view name,
-                           std::vector<std::size_t>& out) const {
+                           std::pmr::vector<std::size_t>& out) {
+  const auto add = [&](const std::vector<std::size_t>& entries) {
+    out.insert(out.end(), entries.begin(), entries.end());
+  };
+  if (bucket.entries.size() == 1) {
+    const auto& [start, entries] = *bucket.entries.begin();
+    if (name.starts_with(start)) add(entries);
+    return;
+  }
   for (const std::size_t length : bucket.lengths) {
     if (length > name.size()) break;
     const auto found = bucket.entries.find(name.substr(0, length));
-    if (found != bucket.entries.end()) {
-      out.insert(out.end(), found->second.begin(), found->second.end());
-    }
+    if (found != bucket.entries.end()) add(found->second);
   }
 }
 
-std::vector<std::size_t> PatternIndex::candidates_for(std::string_view name) const {
-  std::vector<std::size_t> candidates;
+std::pmr::vector<std::size_t> PatternIndex::candidates_for(
+    std::string_view name, std::pmr::memory_resource& memory) const {
+  std::pmr::vector<std::size_t> candidates(&memory);
   if (const auto found = literals_.find(name); found != literals_.end()) {
-    candidates = found->second;
+    candidates.assign(found->second.begin(), found->second.end());
   }
   if (!by_shape_.empty()) {
-    const auto bucket = by_shape_.find(Pattern::shape(name));
+    std::pmr::string shape(&memory);
+    Pattern::make_shape(name, shape);
+    const auto bucket = by_shape_.find(std::string_view(shape));
     if (bucket != by_shape_.end()) find_in(bucket->second, name, candidates);
   }
   find_in(others_, name, candidates);
@@ -51,8 +71,9 @@ std::vector<std::size_t> PatternIndex::candidates_for(std::string_view name) con
 }
 
 std::vector<PatternIndex::Match> PatternIndex::matches(std::string_view name) const {
+  ScratchMemory scratch;
   std::vector<Match> matches;
-  for (const std::size_t candidate : candidates_for(name)) {
+  for (const std::size_t candidate : candidates_for(name, scratch.memory)) {
     const Entry& entry = entries_[candidate];
     std::optional<std::vector<CaptureValue>> values = entry.pattern->match(name, entry.numberings);
     if (values) matches.push_back({&entry, *std::move(values)});
@@ -61,7 +82,8 @@ std::vector<PatternIndex::Match> PatternIndex::matches(std::string_view name) co
 }
 
 bool PatternIndex::takes(std::string_view name) const {
-  const std::vector<std::size_t> candidates = candidates_for(name);
+  ScratchMemory scratch;
+  const auto candidates = candidates_for(name, scratch.memory);
   return std::any_of(candidates.begin(), candidates.end(), [&](std::size_t candidate) {
     const Entry& entry = entries_[candidate];
     return entry.pattern->match(name, entry.numberings).has_value();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <set>
 #include <string>
 #include <string_view>
@@ -51,8 +52,10 @@ class PatternIndex {
     ByText<std::vector<std::size_t>> entries{};
   };
 
-  void find_in(const Bucket& bucket, std::string_view name, std::vector<std::size_t>& out) const;
-  std::vector<std::size_t> candidates_for(std::string_view name) const;
+  static void find_in(const Bucket& bucket, std::string_view name,
+                      std::pmr::vector<std::size_t>& out);
+  std::pmr::vector<std::size_t> candidates_for(std::string_view name,
+                                               std::pmr::memory_resource& memory) const;
 
   std::vector<Entry> entries_{};
   ByText<std::vector<std::size_t>> literals_{};

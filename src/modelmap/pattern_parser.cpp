@@ -33,7 +33,7 @@ class PatternParser {
       if (text_[at] == '}') fail("'}' without '{'");
       if (text_[at] != '{') {
         const std::size_t end = std::min(text_.find_first_of("{}", at), text_.size());
-        out_.pieces_.push_back({text_.substr(at, end - at), std::nullopt, false});
+        out_.pieces_.push_back({at, end - at, std::nullopt, false});
         at = end;
         continue;
       }
@@ -77,7 +77,7 @@ class PatternParser {
       if (!capture.is_any_text) capture.words = words_of(inside.substr(colon + 1));
     }
     if (!rest.empty()) capture.rest = out_.captures_.size() + 1;
-    out_.pieces_.push_back({{}, out_.captures_.size(), false});
+    out_.pieces_.push_back({0, 0, out_.captures_.size(), false});
     add(std::move(capture));
     if (rest.empty()) return;
     if (!is_expression_name(rest))
@@ -123,6 +123,10 @@ class PatternParser {
     }
   }
 
+  static std::shared_ptr<const Expression> parsed(const std::string& text) {
+    return std::make_shared<const Expression>(Expression::parse(text));
+  }
+
   static std::string trimmed(const std::string& text) {
     const std::size_t begin = text.find_first_not_of(' ');
     if (begin == std::string::npos) return {};
@@ -145,13 +149,13 @@ class PatternParser {
     }
     const std::size_t name = star == std::string::npos ? 0 : star + 1;
     capture.name = inside.substr(name, end - name);
-    if (star != std::string::npos) capture.factor = Expression::parse(inside.substr(0, star));
+    if (star != std::string::npos) capture.factor = parsed(inside.substr(0, star));
     if (end == inside.size()) return {};
     const std::string behind = inside.substr(end + 1);
     const std::size_t below = behind.find('<');
     if (below == std::string::npos) {
       capture.sign = inside[end] == '+' ? 1 : -1;
-      capture.offset = Expression::parse(behind);
+      capture.offset = parsed(behind);
       return {};
     }
     if (inside[end] == '-' || !capture.factor ||
@@ -229,7 +233,7 @@ class PatternParser {
     for (std::size_t i = 0; i < out_.pieces_.size(); ++i) {
       const bool is_last = i + 1 == out_.pieces_.size();
       out_.pieces_[i].takes_all_digits =
-          is_last || (!out_.pieces_[i + 1].capture && !is_digit(out_.pieces_[i + 1].literal[0]));
+          is_last || (!out_.pieces_[i + 1].capture && !is_digit(text_[out_.pieces_[i + 1].begin]));
     }
   }
 

@@ -121,11 +121,15 @@ void join(Alike& alike, std::size_t at, NumberLists& lists) {
   for (std::size_t i = 0; i < alike.rows; ++i) apart[i] = std::exchange(alike.row(i)[at], 0);
   std::vector<std::uint32_t> order(alike.rows);
   std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+  const auto is_before = [&](std::uint32_t a, std::uint32_t b) {
     const auto way = std::lexicographical_compare_three_way(
         alike.row(a).begin(), alike.row(a).end(), alike.row(b).begin(), alike.row(b).end());
     return way != 0 ? way < 0 : apart[a] < apart[b];
-  });
+  };
+  // Most names are in the order of their numbers.
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+    std::sort(order.begin(), order.end(), is_before);
+  }
   std::vector<std::size_t> joined;
   std::vector<std::int64_t> values;
   for (auto begin = order.begin(), end = begin; begin != order.end(); begin = end) {

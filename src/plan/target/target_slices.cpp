@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What a rank has of a target's parameters.
+#include <algorithm>
+#include <iterator>
+
 #include "layout/slicing.h"
 #include "plan/target/target_table.h"
 
