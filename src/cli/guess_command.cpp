@@ -106,7 +106,7 @@ int run_strategy_guess(const Given& given) {
     slices = read_slices(set, arguments.full, progress);
   }
   for (const std::string& line : model_warnings(model)) complain(line);
-  Guess guess = guess_strategy(slices, config, read_installed_maps());
+  Guess guess = guess_strategy(slices, config, installed_maps());
   fit_into_one_matrix(guess);
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
   write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });

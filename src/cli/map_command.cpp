@@ -67,20 +67,18 @@ std::vector<std::string> other_names(const modelmap::ModelMap& map) {
   return names;
 }
 
-void write_members(JsonWriter& json, const InstalledMap& installed) {
-  const modelmap::ModelMap map = read_map(installed);
-  json.member("name", installed.name);
+void write_members(JsonWriter& json, const modelmap::ModelMap& map) {
+  json.member("name", map.name());
   json.member("file", map.file);
   json.member("from", map.from_side);
   json.member("to", map.to_side);
-  json.member("about", installed.about);
+  json.member("about", map.about);
   json.texts("names", other_names(map));
   json.texts("types", map.types);
   json.texts("variables", variables_of(map));
 }
 
-std::string map_text(const InstalledMap& installed) {
-  const modelmap::ModelMap map = read_map(installed);
+std::string map_text(const modelmap::ModelMap& map) {
   const std::size_t columns = output_columns() - 2;
   const std::string variables = fmt::format("variables: {}", fmt::join(variables_of(map), ", "));
   const std::string also =
@@ -88,8 +86,8 @@ std::string map_text(const InstalledMap& installed) {
   const std::string types = fmt::format("model_type: {}", fmt::join(map.types, ", "));
   const std::string of_types =
       map.types.empty() ? "" : fmt::format("  {}\n", wrapped(types, columns, 4));
-  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n{}{}  {}\n", installed.name,
-                     wrapped(plain(installed.about), columns, 2), printable(map.from_side),
+  return fmt::format("{}\n  {}\n  from: {}\n  to:   {}\n{}{}  {}\n", map.name(),
+                     wrapped(plain(map.about), columns, 2), printable(map.from_side),
                      printable(map.to_side), also, of_types, wrapped(variables, columns, 4));
 }
 
@@ -258,7 +256,7 @@ MapCommandArguments map_arguments(const Given& given) {
 
 int run_map_list(const Given& given) {
   log_settings(given).apply();
-  const std::vector<InstalledMap> all = installed_maps();
+  const std::vector<modelmap::ModelMap> all = installed_maps();
   if (all.empty()) {
     throw Error(ErrorKind::kMissing, "no model map is installed")
         .in_file(installed_maps_directory().string())
@@ -268,12 +266,12 @@ int run_map_list(const Given& given) {
   }
   if (given.flag("json")) {
     write_json([&](JsonWriter& json) {
-      json.objects("maps", all, [&](const InstalledMap& each) { write_members(json, each); });
+      json.objects("maps", all, [&](const modelmap::ModelMap& each) { write_members(json, each); });
     });
     return kExitDone;
   }
   std::string text;
-  for (const InstalledMap& each : all) {
+  for (const modelmap::ModelMap& each : all) {
     if (!text.empty()) text += '\n';
     text += map_text(each);
   }

@@ -15,7 +15,6 @@
 #include "base/text/wrapper_names.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/whole/lora_adapter.h"
-#include "conversion/installed_maps.h"
 #include "conversion/map_candidates.h"
 #include "conversion/source_opening.h"
 #include "conversion/stated_model/stated_model.h"
@@ -152,35 +151,46 @@ using Chains = std::vector<std::vector<std::string>>;
 
 /// Maps to Hugging Face behind one from another form of the same framework, if the second ones lack
 /// fewer tensors than the maps that fit by themselves: those behind the first map with any.
-Chains better_chains(const std::vector<FittingMap>& alone, const std::vector<SourceTensor>& tensors,
-                     const KnownSource& known) {
+/// @param tensors that the first map must take: all, or one of each kind.
+/// @param names of all.
+Chains better_chains(const std::vector<ModelMap>& installed, const std::vector<FittingMap>& alone,
+                     const std::vector<SourceTensor>& tensors,
+                     const std::vector<std::string>& names, const KnownSource& known) {
   std::optional<std::size_t> least;
   for (const FittingMap& map : alone) {
     least = least ? std::min(*least, map.idle_rules) : map.idle_rules;
   }
   if (least == std::optional<std::size_t>(0)) return {};
-  std::vector<InstalledMap> all = installed_maps();
-  std::stable_sort(all.begin(), all.end(), [](const InstalledMap& a, const InstalledMap& b) {
-    return a.name.size() < b.name.size();
-  });
-  for (const InstalledMap& installed : all) {
-    const ModelMap map = read_map(installed);
+  std::vector<const ModelMap*> first;
+  for (const ModelMap& map : installed) {
     // What sees is left out only if that is asked for.
-    if (!is_between(map) || !map.is_auto || map.from_side.starts_with(kHuggingFaceSide)) continue;
+    const bool leads_on = is_between(map) && !map.from_side.starts_with(kHuggingFaceSide);
+    if (leads_on && map.is_auto) first.push_back(&map);
+  }
+  std::stable_sort(first.begin(), first.end(), [](const ModelMap* a, const ModelMap* b) {
+    return a->name().size() < b->name().size();
+  });
+  for (const ModelMap* map : first) {
     Chains chains;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
-      const Candidate candidate = try_map(installed.name, map, direction, tensors, known.config);
+      const Candidate candidate = try_map(*map, direction, tensors, known.config);
       if (candidate.taken == 0 || !candidate.left.empty()) continue;
-      const auto made = names_made(map, direction, tensors);
+      const auto made = names_made(*map, direction, tensors_of(names));
       for (const FittingMap& next :
-           best_of(complete_ones(candidates_for(made, known.config), known))) {
+           best_of(complete_ones(candidates_for(installed, made, known.config), known))) {
         if (next.shows != kHuggingFaceSide || (least && next.idle_rules >= *least)) continue;
-        chains.push_back({installed.name, next.map});
+        chains.push_back({map->name(), next.map});
       }
     }
     if (!chains.empty()) return chains;
   }
   return {};
+}
+
+std::vector<FittingMap> fitting_maps(const std::vector<ModelMap>& installed,
+                                     const std::vector<SourceTensor>& tensors,
+                                     const KnownSource& known) {
+  return best_of(complete_ones(candidates_for(installed, tensors, known.config), known));
 }
 
 std::string chain_words(const std::vector<std::string>& chain) {
@@ -248,14 +258,15 @@ std::vector<std::string> only_maps_for(const std::vector<std::string>& names,
                                        const std::vector<std::string>& sides,
                                        const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
-  const std::vector<Candidate> all = candidates_for(tensors, known.config);
+  const std::vector<ModelMap> installed = installed_maps();
+  const std::vector<Candidate> all = candidates_for(installed, tensors, known.config);
   std::vector<Candidate> complete = complete_ones(all, known);
   if (!sides.empty()) {
     if (has_sides(complete, sides)) return {};
     require_sides(complete, sides);
   }
   const std::vector<FittingMap> best = best_of(complete);
-  const Chains chains = better_chains(best, tensors, known);
+  const Chains chains = better_chains(installed, best, tensors, names, known);
   if (chains.size() > 1) refuse_several(chains);
   if (!chains.empty()) return chains.front();
   if (complete.empty()) {
@@ -276,12 +287,12 @@ bool serves(const ModelMap& map, const std::vector<std::string>& model_types) {
 
 std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names,
                                      const KnownSource& known) {
-  return best_of(complete_ones(candidates_for(tensors_of(names), known.config), known));
+  return fitting_maps(installed_maps(), tensors_of(names), known);
 }
 
 std::string hugging_face_maps(const std::vector<std::string>& names,
                               const std::vector<std::string>& state_prefixes,
-                              const KnownSource& known) {
+                              const KnownSource& known, const std::vector<ModelMap>& installed) {
   // One name of each kind says as much as all.
   std::set<std::string> shapes;
   std::vector<std::string> kinds;
@@ -290,9 +301,10 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
     if (shapes.insert(modelmap::Pattern::shape(name)).second) kinds.push_back(name);
   }
   if (kinds.empty()) return {};
-  const std::vector<FittingMap> fitting = fitting_maps(kinds, known);
+  const std::vector<SourceTensor> tensors = tensors_of(kinds);
+  const std::vector<FittingMap> fitting = fitting_maps(installed, tensors, known);
   std::string words;
-  for (const auto& chain : better_chains(fitting, tensors_of(names), known)) {
+  for (const auto& chain : better_chains(installed, fitting, tensors, names, known)) {
     words += (words.empty() ? "" : " or ") + chain_words(chain);
   }
   if (!words.empty()) return words;

@@ -9,6 +9,7 @@
 #include "reshardfs/source_request.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "conversion/installed_maps.h"
 #include "modelmap/model_map.h"
 
 namespace reshardfs {
@@ -59,7 +60,8 @@ bool serves(const modelmap::ModelMap& map, const std::vector<std::string>& model
 /// @param state_prefixes see is_training_state().
 std::string hugging_face_maps(const std::vector<std::string>& names,
                               const std::vector<std::string>& state_prefixes = {},
-                              const KnownSource& known = {});
+                              const KnownSource& known = {},
+                              const std::vector<modelmap::ModelMap>& installed = installed_maps());
 
 /// Why no map knows the names in a checkpoint, and what to do: they are those of an adapter
 /// (lora_adapter.h), or wrappers have changed them (wrapper_names.h). Empty: they are neither.

@@ -26,7 +26,7 @@ namespace {
 constexpr const char* kVocabulary = "vocab";
 
 std::vector<modelmap::ModelMap> families_of(const ModelMaps& maps) {
-  std::vector<modelmap::ModelMap> families = read_installed_maps();
+  std::vector<modelmap::ModelMap> families = installed_maps();
   // One of the user's own may make what is shown.
   if (!maps.empty()) families.push_back(maps.at(maps.size() - 1));
   return families;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conversion/installed_maps.h"
 
-#include <fstream>
+#include <map>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +13,8 @@
 
 #include "base/data_directory.h"
 #include "base/text/near_name.h"
+#include "base/text/url_path.h"
+#include "modelmap/map_loader.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
 
@@ -24,16 +28,21 @@ std::filesystem::path& other_program() {
   return path;
 }
 
-std::string comment_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string text;
-  for (std::string line; std::getline(file, line) && line.starts_with("#");) {
+/// The first paragraph of the comment at the beginning, without the licence.
+std::string comment_of(const std::string& text) {
+  std::istringstream lines(text);
+  std::string comment;
+  for (std::string line; std::getline(lines, line) && line.starts_with("#");) {
     if (line.find("SPDX-") != std::string::npos) continue;
     const std::size_t begin = line.find_first_not_of("# ");
     if (begin == std::string::npos) break;
-    text += (text.empty() ? "" : " ") + line.substr(begin);
+    comment += (comment.empty() ? "" : " ") + line.substr(begin);
   }
-  return text;
+  return comment;
+}
+
+std::string read_map_file(const std::filesystem::path& file) {
+  return read_small_file(file, modelmap::kMaxMapBytes);
 }
 
 }  // namespace
@@ -56,29 +65,26 @@ std::filesystem::path installed_maps_directory() {
   return std::filesystem::path(kDataDirectory) / "maps";
 }
 
-std::vector<InstalledMap> installed_maps() {
+std::vector<modelmap::ModelMap> installed_maps() {
   const std::filesystem::path directory = installed_maps_directory();
   std::error_code failed;
   if (!std::filesystem::is_directory(directory, failed)) return {};
-  std::vector<InstalledMap> maps;
-  for (const DirectoryEntry& entry : list_directory(directory)) {
-    const std::filesystem::path file = directory / entry.name;
-    if (file.extension() != kSuffix) continue;
-    InstalledMap map{file.stem().string(), file, comment_of(file)};
-    if (map.about.find("Not for use alone") == std::string::npos) maps.push_back(std::move(map));
-  }
-  return maps;
-}
-
-modelmap::ModelMap read_map(const InstalledMap& map) {
-  return modelmap::load_model_map(map.file, [](const std::filesystem::path& file) {
-    return read_small_file(file, modelmap::kMaxMapBytes);
+  std::map<std::filesystem::path, std::string> texts;
+  modelmap::MapLoader loader([&](const std::filesystem::path& file) {
+    const auto known = texts.find(file);
+    return known == texts.end() ? read_map_file(file) : known->second;
   });
-}
-
-std::vector<modelmap::ModelMap> read_installed_maps() {
+  for (const DirectoryEntry& entry : list_directory(directory)) {
+    const std::filesystem::path file = normal_location(directory / entry.name);
+    if (file.extension() == kSuffix) texts.emplace(file, read_map_file(file));
+  }
   std::vector<modelmap::ModelMap> maps;
-  for (const InstalledMap& map : installed_maps()) maps.push_back(read_map(map));
+  for (const auto& [file, text] : texts) {
+    std::string about = comment_of(text);
+    if (about.find("Not for use alone") != std::string::npos) continue;
+    maps.push_back(loader.load(file));
+    maps.back().about = std::move(about);
+  }
   return maps;
 }
 
@@ -99,12 +105,10 @@ NamedMap find_map(const std::string& name) {
   std::error_code failed;
   if (!name.empty() && std::filesystem::exists(file, failed)) return {file, {}};
   std::vector<std::string> known;
-  for (const InstalledMap& map : installed_maps()) {
-    const auto others = read_map(map).other_names;
-    if (const auto found = others.find(name); found != others.end()) {
-      return {map.file, found->second};
-    }
-    known.push_back(map.name);
+  for (const modelmap::ModelMap& map : installed_maps()) {
+    const auto found = map.other_names.find(name);
+    if (found != map.other_names.end()) return {map.file, found->second};
+    known.push_back(map.name());
   }
   throw Error(ErrorKind::kMissing,
               "no model map of the name '" + printable(name) + "' is installed")

@@ -23,23 +23,10 @@ RESHARDFS_ENGINE void set_program(const std::filesystem::path& path);
 /// What maps call the side of Hugging Face's files.
 inline constexpr const char* kHuggingFaceSide = "Hugging Face";
 
-struct InstalledMap {
-  std::string name{};
-  std::filesystem::path file{};
-  /// The first paragraph of the comment at the beginning of the map, without the licence.
-  std::string about{};
-};
-
-/// The installed maps, sorted by name; empty if the directory does not exist. Files that say "Not
-/// for use alone", which other maps extend, are left out.
-std::vector<InstalledMap> installed_maps();
-
+/// Reads the installed maps, each file once. Sorted by name; empty if the directory does not exist.
+/// Files that say "Not for use alone", which other maps extend, are left out.
 /// @throws Error kIo or kBadInput with the file.
-modelmap::ModelMap read_map(const InstalledMap& map);
-
-/// Reads all installed maps.
-/// @throws Error kIo or kBadInput with the file.
-std::vector<modelmap::ModelMap> read_installed_maps();
+std::vector<modelmap::ModelMap> installed_maps();
 
 /// The plan of transformers for the first of these types that has one; nothing: none has, or the
 /// table is not installed.

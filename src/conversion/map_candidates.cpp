@@ -83,10 +83,10 @@ bool is_between(const ModelMap& map) {
   return map.from_side != kHuggingFaceSide && map.to_side != kHuggingFaceSide;
 }
 
-Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,
+Candidate try_map(const ModelMap& map, Direction direction,
                   const std::vector<SourceTensor>& tensors, const modelmap::ModelConfig& config) {
   const bool forward = direction == Direction::kForward;
-  Candidate candidate{.map = name,
+  Candidate candidate{.map = map.name(),
                       .types = map.types,
                       .keeps_rest = map.rest.has_value(),
                       .is_auto = map.is_auto,
@@ -108,14 +108,14 @@ Candidate try_map(const std::string& name, const ModelMap& map, Direction direct
   return candidate;
 }
 
-std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors,
+std::vector<Candidate> candidates_for(const std::vector<ModelMap>& maps,
+                                      const std::vector<SourceTensor>& tensors,
                                       const modelmap::ModelConfig& config) {
   std::vector<Candidate> all;
-  for (const InstalledMap& installed : installed_maps()) {
-    const ModelMap map = read_map(installed);
+  for (const ModelMap& map : maps) {
     if (is_between(map)) continue;
     for (const Direction direction : {Direction::kForward, Direction::kInverse}) {
-      all.push_back(try_map(installed.name, map, direction, tensors, config));
+      all.push_back(try_map(map, direction, tensors, config));
     }
   }
   return all;

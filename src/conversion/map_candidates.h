@@ -43,12 +43,13 @@ bool is_for(const std::vector<std::string>& types, bool keeps_rest,
 bool is_between(const modelmap::ModelMap& map);
 
 /// What the map makes of the names in this direction.
-Candidate try_map(const std::string& name, const modelmap::ModelMap& map,
-                  modelmap::Direction direction, const std::vector<modelmap::SourceTensor>& tensors,
+Candidate try_map(const modelmap::ModelMap& map, modelmap::Direction direction,
+                  const std::vector<modelmap::SourceTensor>& tensors,
                   const modelmap::ModelConfig& config);
 
-/// All installed maps but those between two forms, in both directions.
-std::vector<Candidate> candidates_for(const std::vector<modelmap::SourceTensor>& tensors,
+/// All maps but those between two forms, in both directions.
+std::vector<Candidate> candidates_for(const std::vector<modelmap::ModelMap>& maps,
+                                      const std::vector<modelmap::SourceTensor>& tensors,
                                       const modelmap::ModelConfig& config);
 
 /// Leaves those that fit, if there are any.

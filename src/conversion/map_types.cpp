@@ -34,11 +34,10 @@ std::string ModelMaps::check_type(std::size_t number) const {
         .hint("give --model-config, or --map-var model_type=NAME");
   }
   std::vector<std::string> others;
-  for (const InstalledMap& installed : installed_maps()) {
-    const modelmap::ModelMap other = read_map(installed);
+  for (const modelmap::ModelMap& other : installed_maps()) {
     const bool is_alike = other.from_side == map.from_side && other.to_side == map.to_side;
     if (is_alike && !other.types.empty() && serves(other, types)) {
-      others.push_back("--map " + installed.name);
+      others.push_back("--map " + other.name());
     }
   }
   const std::string words = "--map " + name + " is not for model_type " + name_list(types);

@@ -535,15 +535,14 @@ std::string ModelMaps::suggestion(std::size_t number,
   std::vector<std::string> better;
   // A user with a map of his own does not need the names of installed ones.
   if (!is_inside(own.file, installed_maps_directory())) return {};
-  for (const InstalledMap& installed : installed_maps()) {
-    const ModelMap map = read_map(installed);
+  for (const ModelMap& map : installed_maps()) {
     const std::size_t count =
         std::max(is_larger_model(map.to_side) ? 0 : taken(map, Direction::kForward),
                  is_larger_model(map.from_side) ? 0 : taken(map, Direction::kInverse));
     if (count < most) continue;
     if (count > most) better.clear();
     most = count;
-    better.push_back(installed.name);
+    better.push_back(map.name());
   }
   if (better.empty()) return {};
   return fmt::format("did you mean --map {}? {} rules take {} of {}",

@@ -84,7 +84,7 @@ class SizedSource {
       : sizes_(sizes),
         set_(set),
         devices_(sizes_of_ranks(sizes, rank_count(set))),
-        families_(read_installed_maps()),
+        families_(installed_maps()),
         config_(maps.config_of_model()),
         cuts_(families_, config_),
         seen_(static_cast<std::size_t>(devices_.stages)) {}

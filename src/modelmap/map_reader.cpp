@@ -76,9 +76,9 @@ class MapReader {
     read_rest();
     for_each_row("block", kBlockKeys, [&](const TomlTable& table) { read_block(table); });
     for_each_table(file_, "rename", [&](const toml::table& table) { read_renames(table); });
-    for_each_row("map", kRuleKeys, [&](const TomlTable& table) { read_rule(table); });
+    for_each_row("map", kRuleKeys, [&](const TomlTable& table) { add(read_rule(table)); });
     std::stable_sort(out_.rules.begin(), out_.rules.end(),
-                     [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
+                     [](const auto& a, const auto& b) { return a->place.line < b->place.line; });
     for_each_row("alias", kAliasKeys, [&](const TomlTable& table) { read_alias(table); });
     return std::move(out_);
   }
@@ -240,12 +240,17 @@ class MapReader {
         fail_at_line(line_of(node),
                      "'pairs' has a list that is not [to, from] or [to, from, types]");
       }
-      read_rule(TomlTable(table, {"to", "from", "types"}, pair));
-      out_.rules.back().optional = true;
+      RuleText rule = read_rule(TomlTable(table, {"to", "from", "types"}, pair));
+      rule.optional = true;
+      add(std::move(rule));
     }
   }
 
-  void read_rule(const TomlTable& table) {
+  void add(RuleText&& rule) {
+    out_.rules.push_back(std::make_shared<const RuleText>(std::move(rule)));
+  }
+
+  RuleText read_rule(const TomlTable& table) {
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -263,7 +268,7 @@ class MapReader {
     read_wholes(table, rule);
     rule.stage = read_stages(table);
     if (table.find("part") != nullptr) rule.part = read_map_text_at(table, "part");
-    out_.rules.push_back(std::move(rule));
+    return rule;
   }
 
   void read_alias(const TomlTable& table) {

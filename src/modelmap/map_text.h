@@ -76,15 +76,22 @@ struct MapText {
   std::optional<MapPlace> rest{};  ///< where [rest] stands that keeps names
   NameGlobs rest_except{};
   std::vector<BlockText> blocks{};
-  std::vector<RuleText> rules{};
+  std::vector<std::shared_ptr<const RuleText>> rules{};  ///< shared with what inherits them
   std::vector<AliasText> aliases{};
 };
+
+/// @throws Error kBadInput with file and line.
+[[noreturn]] void fail_at(const MapPlace& place, const std::string& message);
 
 /// Of a rule that makes its only source under another name.
 std::shared_ptr<const RuleBody> plain_rule_body();
 
 /// @throws Error kBadInput with file and line.
 MapText read_map_text(const std::string& file, const std::string& text);
+
+/// @param text with all that it inherits.
+/// @throws Error kBadInput with file and line.
+ModelMap make_map(const MapText& text, std::string file);
 
 /// Replaces "@" or "@name:" by the texts of a block, and finds what the captures are.
 /// @throws Error kBadInput with file and line.

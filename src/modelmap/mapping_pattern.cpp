@@ -80,15 +80,11 @@ std::optional<NamedLayers> named_layers(const ModelMap& map,
   return layers_of_names(names);
 }
 
-bool uses_pattern(const ModelMap& map) {
-  return map.mentioned_names().contains(kLayerPattern);
-}
-
 }  // namespace
 
 Known<LayerPattern> pattern_of(const ModelMap& map, const MapOptions& options,
                                const std::vector<SourceTensor>& tensors, Direction direction) {
-  if (!uses_pattern(map)) return {};
+  if (!map.uses_layer_pattern) return {};
   const std::optional<NamedLayers> named = named_layers(map, tensors, direction);
   const auto stated = stated_pattern(options);
   if (!stated) return pattern_by_names(named);
@@ -104,7 +100,7 @@ Known<LayerPattern> pattern_of(const ModelMap& map, const MapOptions& options,
 Variables variables_for_names(const ModelMap& map, const MapOptions& options,
                               const std::vector<SourceTensor>& tensors, Direction direction) {
   Variables variables = variables_of(map, options);
-  if (!uses_pattern(map)) return variables;
+  if (!map.uses_layer_pattern) return variables;
   // What contradicts names will be told where the map is applied.
   variables.pattern = pattern_by_names(named_layers(map, tensors, direction));
   if (!variables.pattern) {

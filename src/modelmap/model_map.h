@@ -179,6 +179,8 @@ struct NamedTensors {
 
 struct ModelMap {
   std::string file{};
+  /// Of an installed map: the first paragraph of the comment at its beginning, without the licence.
+  std::string about{};
   std::string from_side = "from";
   std::string to_side = "to";
   /// The values of model_type in config.json whose models it is for; empty: it states none.
@@ -206,7 +208,11 @@ struct ModelMap {
   /// The tensors of all rules but that one, and of aliases, which are like those that they are
   /// aliases of.
   std::vector<NamedTensors> tensors{};
+  /// Whether mentioned_names() has kLayerPattern.
+  bool uses_layer_pattern = false;
 
+  /// That of the file, without its suffix.
+  std::string name() const { return std::filesystem::path(file).stem().string(); }
   /// The names that expressions of the map mention, and all that those depend on: what --map-var
   /// may set.
   std::set<std::string> mentioned_names() const;

@@ -46,8 +46,12 @@ bool has_config_keys(const std::string& name) {
 }
 
 std::set<std::string> Variables::with_dependencies(const std::vector<std::string>& names) const {
+  return modelmap::with_dependencies(names, table, settings);
+}
+
+std::set<std::string> with_dependencies(std::vector<std::string> pending,
+                                        const VariableTable& table, const SettingTable& settings) {
   std::set<std::string> all;
-  std::vector<std::string> pending = names;
   while (!pending.empty()) {
     const std::string name = std::move(pending.back());
     pending.pop_back();

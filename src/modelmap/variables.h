@@ -103,9 +103,13 @@ struct Variables {
   /// The layers of a HybridModel.
   Known<LayerPattern> pattern{};
 
-  /// These names, and all that their values may depend on.
+  /// As with_dependencies() below.
   std::set<std::string> with_dependencies(const std::vector<std::string>& names) const;
 };
+
+/// These names, and all that their values may depend on.
+std::set<std::string> with_dependencies(std::vector<std::string> names, const VariableTable& table,
+                                        const SettingTable& settings);
 
 /// A name without a value. The message names it, and says what to give.
 class UnknownVariable : public Error {

@@ -2,9 +2,11 @@
 #include "cli/describe/describe_set.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -48,23 +50,6 @@ constexpr const char* kWhereStrategies =
     "MindSpore writes it to strategy_ckpt_config.save_file, MindSpore Transformers to "
     "output/strategy/";
 
-/// @param model_types of the source; maps for other types are left out, if there are any for these.
-std::vector<modelmap::ModelMap> known_maps(const std::vector<std::string>& model_types) {
-  std::vector<modelmap::ModelMap> maps;
-  try {
-    maps = read_installed_maps();
-  } catch (const Error&) {
-    return {};  // no network is known then
-  }
-  const auto serves_these = [&](const modelmap::ModelMap& map) {
-    return !map.types.empty() && serves(map, model_types);
-  };
-  if (std::any_of(maps.begin(), maps.end(), serves_these)) {
-    std::erase_if(maps, [&](const modelmap::ModelMap& map) { return !serves(map, model_types); });
-  }
-  return maps;
-}
-
 class Describer {
  public:
   explicit Describer(const DescribedSource& source)
@@ -103,13 +88,29 @@ class Describer {
   void describe_model() {
     HeldNames held = ranks_.held;
     if (out_.kind != kRankFiles) held.groups.clear();
-    out_.model = model_facts(held, known_maps(known_.config.model_types()), known_.program);
+    out_.model = facts_of_model(held);
     read_config_facts(set_.completeness().config, out_.model);
     if (source_.laid_out != nullptr) {
       count_elements(source_.laid_out->table().unmapped());
     } else if (ranks_.ranks.size() == 1) {
       count_held();
     }
+  }
+
+  /// With the installed maps for models of the type, or with all if none is.
+  ModelFacts facts_of_model(const HeldNames& held) {
+    try {
+      installed_ = installed_maps();
+    } catch (const Error&) {
+      return model_facts(held, {}, known_.program);  // no network is known then
+    }
+    const std::vector<std::string> types = known_.config.model_types();
+    std::vector<modelmap::ModelMap> of_type;
+    std::copy_if(installed_->begin(), installed_->end(), std::back_inserter(of_type),
+                 [&](const auto& map) { return serves(map, types); });
+    const bool is_known = std::any_of(of_type.begin(), of_type.end(),
+                                      [](const auto& map) { return !map.types.empty(); });
+    return model_facts(held, is_known ? of_type : *installed_, known_.program);
   }
 
   /// Names of which no map knows any: those of an adapter, and those that a wrapper has changed.
@@ -300,7 +301,7 @@ class Describer {
     return true;
   }
 
-  NextFacts next_facts() const {
+  NextFacts next_facts() {
     NextFacts next;
     if (is_url(set_.root()) && shown_location(source_.named) != source_.named) return next;
     next.source = source_.named;
@@ -353,9 +354,10 @@ class Describer {
   }
 
   /// As options; empty: none is needed, or none is known.
-  std::string maps_to_hugging_face() const {
+  std::string maps_to_hugging_face() {
     if (!set_.adapter().empty() || !source_.request.maps.maps.empty()) return {};
-    return hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_);
+    if (!installed_) installed_ = installed_maps();
+    return hugging_face_maps(ranks_.held.names, set_.state_prefixes(), known_, *installed_);
   }
 
   /// The only installed map that shows all tensors without being told more.
@@ -386,7 +388,8 @@ class Describer {
   const CheckpointSet& set_;
   RankNames ranks_;
   const KnownSource known_;
-  QuantizedModel quantized_;  ///< what --dequantize would show
+  std::optional<std::vector<modelmap::ModelMap>> installed_;  ///< if they have been read
+  QuantizedModel quantized_;                                  ///< what --dequantize would show
   std::map<std::string, WeightPart> parts_;
   std::optional<ProvenSizes> sizes_;
   std::string wrapper_;  ///< of all names, where --state-key takes it off
