@@ -81,11 +81,11 @@ remove_below_prefix() {
 
 # --- a Debian package -------------------------------------------------------------------------------
 install_package() {
-  local packages
-  packaging/deb.sh
-  packages=(./build/deb/reshardfs_*.deb)
+  local packages components=(runtime)
   # It depends on its own version of reshardfs.
-  ! is_installed libreshardfs-dev || packages+=(./build/deb/libreshardfs-dev_*.deb)
+  ! is_installed libreshardfs-dev || components+=(dev)
+  packaging/deb.sh "${components[@]}"
+  packages=(./build/deb/*.deb)
   say "installing ${packages[*]##*/}"
   # Another build of one version must replace it too. apt's own user may not read the checkout.
   apt_get install --no-install-recommends --reinstall --allow-downgrades -o APT::Sandbox::User=root \
@@ -215,7 +215,7 @@ run_with_files() {
   fi
   if [ -z "$build" ]; then
     install_packages "${BUILD_PACKAGES[@]}"
-    build_installable -DCMAKE_INSTALL_PREFIX=/usr/local
+    build_for installable -DCMAKE_INSTALL_PREFIX=/usr/local
     build=$PWD/build/release
   fi
   install_files

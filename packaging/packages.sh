@@ -10,8 +10,9 @@ BUILD_PACKAGES=(
   fuse3 libfuse3-dev
   libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
   libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 zlib1g-dev
-  pybind11-dev python3-dev  # the Python module
 )
+# For the Python module, which install.sh does not install.
+MODULE_PACKAGES=(pybind11-dev python3-dev)
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
 # mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands,
 # iproute2 and nftables make a network that loses packets; btrfs-progs and xfsprogs make file systems that
@@ -167,15 +168,16 @@ build_release() {
   compile_release all
 }
 
-# build_installable CMAKE_ARGUMENT...: configures build/release, and builds what is installed. What is
-# there goes on being used, after setup.sh or test.sh nearly all; tests that are there are kept.
-build_installable() {
-  local only=()
+# build_for TARGET CMAKE_ARGUMENT...: configures build/release, and builds what is installed (TARGET installable) or
+# packaged. What is there goes on being used, after setup.sh or test.sh nearly all; tests that are there are kept.
+build_for() {
+  local only=() target=$1
+  shift
   [ -e build/release/build.ninja ] || only=(-DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF
     -DRESHARDFS_UNITY=ON -DRESHARDFS_LINES=OFF)
   # The folder for zsh follows from the prefix.
   configure_release -DRESHARDFS_WERROR=OFF -U RESHARDFS_ZSH_DIR "${only[@]}" "$@"
-  compile_release installable
+  compile_release "$target"
 }
 
 # Prints why nothing can be mounted here; prints nothing where it can.

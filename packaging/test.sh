@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh
 . packaging/packages.sh
 
-install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+install_packages "${BUILD_PACKAGES[@]}" "${MODULE_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON -DRESHARDFS_LINES=ON \
   -DRESHARDFS_WERROR="${RESHARDFS_WERROR:-OFF}" -DRESHARDFS_UNITY="${RESHARDFS_UNITY:-OFF}" \
   -DRESHARDFS_PRECOMPILED_HEADERS="${RESHARDFS_PRECOMPILED_HEADERS:-ON}"

@@ -63,7 +63,7 @@ configure_portable() {
 # Everything but glibc is inside; see portable.cmake. The manual and the metadata are what this machine's program writes.
 make_portable() {
   local machine build targets
-  build_installable -DRESHARDFS_PYTHON_MODULE=ON -DRESHARDFS_URL="${RESHARDFS_URL-}"
+  build_for packaged -DRESHARDFS_PYTHON_MODULE=ON -DRESHARDFS_URL="${RESHARDFS_URL-}"
   for machine in "${machines[@]}"; do
     packaging/portable/parts.sh "$machine"
     configure_portable "$machine"
@@ -87,7 +87,7 @@ make_portable() {
 
 kinds=("$@")
 read -ra machines <<<"${MACHINES-$(uname -m)}"
-needed=("${BUILD_PACKAGES[@]}" dpkg-dev file)
+needed=("${BUILD_PACKAGES[@]}" "${MODULE_PACKAGES[@]}" dpkg-dev file)
 if wants_portable; then
   needed+=(binutils)
   for machine in "${machines[@]}"; do

@@ -111,7 +111,7 @@ unpack_glibc() {
 compgen -G "$downloads/libc6-dev_*_$architecture.deb" >/dev/null || die "run packaging/portable/fetch.sh first"
 # Of the same parts, nothing is made again.
 inputs=$({ cat packaging/portable/{parts.sh,toolchain.cmake}; echo "${CXXFLAGS-}"; ls "$downloads" "$downloads/pythons" 2>&1
-  dpkg-query -W "${BUILD_PACKAGES[@]}"; "$triple-g++" --version; } | sha256sum)
+  dpkg-query -W "${BUILD_PACKAGES[@]}" "${MODULE_PACKAGES[@]}"; "$triple-g++" --version; } | sha256sum)
 [ "$(cat "$out/inputs" 2>/dev/null)" != "$inputs" ] || exit 0
 rm -rf "$out"
 mkdir -p "$out/lib"
