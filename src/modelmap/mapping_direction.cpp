@@ -42,8 +42,8 @@ class SideNames {
 
   bool takes(const std::string& name) const {
     if (index_.takes(name)) return true;
-    const std::string prefix = state_prefix_of(prefixes_, name);
-    return !prefix.empty() && index_.takes(name.substr(prefix.size()));
+    const std::string_view prefix = state_prefix_of(prefixes_, name);
+    return !prefix.empty() && index_.takes(std::string_view(name).substr(prefix.size()));
   }
 
  private:
@@ -74,9 +74,9 @@ std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction
   return prefixes;
 }
 
-std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
-                            const std::string& name) {
-  std::string longest;
+std::string_view state_prefix_of(const std::map<std::string, std::string>& prefixes,
+                                 const std::string& name) {
+  std::string_view longest;
   for (const auto& [prefix, other] : prefixes) {
     if (prefix.size() > longest.size() && name.size() > prefix.size() && name.starts_with(prefix)) {
       longest = prefix;

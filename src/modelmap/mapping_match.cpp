@@ -29,11 +29,12 @@ void MappingWork::match_tensor(std::uint32_t number) {
   const bool is_left_out = options_.leaves_out && options_.leaves_out(name);
   if (!is_left_out && take_matches(number, name, 0)) return;
   if (fates_[number] == Fate::kSkipped) return;
-  const std::string prefix = state_prefix_of(prefixes_, name);
-  const std::string bare = name.substr(prefix.size());
+  const std::string_view prefix = state_prefix_of(prefixes_, name);
+  const std::string_view behind = std::string_view(name).substr(prefix.size());
   const bool is_state = !prefix.empty() && !is_left_out;
-  if (is_state && take_matches(number, bare, set_of_prefix(prefix))) return;
+  if (is_state && take_matches(number, behind, set_of_prefix(prefix))) return;
   if (fates_[number] == Fate::kSkipped) return;
+  const std::string bare(behind);
   const bool is_identity = !is_left_out && is_to_be_identity(name);
   if (!is_left_out && !is_identity && !is_dropped(name, bare)) {
     keep(number, bare, prefix.empty() ? 0 : set_of_prefix(prefix));
@@ -55,7 +56,7 @@ void MappingWork::keep(std::uint32_t number, const std::string& bare, std::size_
   out_.uses.push_back({number, map_.rules[*map_.rest].place});
 }
 
-bool MappingWork::take_matches(std::uint32_t number, const std::string& name, std::size_t set) {
+bool MappingWork::take_matches(std::uint32_t number, std::string_view name, std::size_t set) {
   std::vector<std::size_t> takers;
   const std::size_t before = applications_.size();
   const Pattern* first = nullptr;
@@ -156,11 +157,12 @@ bool MappingWork::add_application(Application application) {
   return true;
 }
 
-std::size_t MappingWork::set_of_prefix(const std::string& prefix) {
+std::size_t MappingWork::set_of_prefix(std::string_view prefix) {
   for (std::size_t i = 1; i < sets_.size(); ++i) {
     if (sets_[i].source_prefix == prefix) return i;
   }
-  sets_.push_back({prefix, prefixes_.at(prefix)});
+  const auto& [source_prefix, target_prefix] = *prefixes_.find(std::string(prefix));
+  sets_.push_back({source_prefix, target_prefix});
   return sets_.size() - 1;
 }
 

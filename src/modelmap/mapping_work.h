@@ -130,8 +130,8 @@ Variables variables_for_names(const ModelMap& map, const MapOptions& options,
 /// The prefixes of optimizer states on the source's side, and those on the target's.
 std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction direction);
 /// The longest of the prefixes that a name has before its end; empty without one.
-std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
-                            const std::string& name);
+std::string_view state_prefix_of(const std::map<std::string, std::string>& prefixes,
+                                 const std::string& name);
 
 class MappingWork {
  public:
@@ -191,11 +191,11 @@ class MappingWork {
   void find_applications();
   void match_tensor(std::uint32_t number);
   void keep(std::uint32_t number, const std::string& bare, std::size_t set);
-  bool take_matches(std::uint32_t number, const std::string& name, std::size_t set);
+  bool take_matches(std::uint32_t number, std::string_view name, std::size_t set);
   bool add_applications(std::uint32_t number, const PatternIndex::Match& match, std::size_t set);
   bool add_spread(Application application, std::size_t capture);
   bool add_application(Application application);
-  std::size_t set_of_prefix(const std::string& prefix);
+  std::size_t set_of_prefix(std::string_view prefix);
   bool is_dropped(const std::string& name, const std::string& bare) const;
   bool is_to_be_identity(const std::string& name) const;
   void add_undecided(std::uint32_t number, std::size_t rule);

@@ -2,6 +2,7 @@
 #include "modelmap/pattern.h"
 
 #include <algorithm>
+#include <bitset>
 #include <set>
 #include <utility>
 
@@ -30,7 +31,6 @@ class PatternMatcher {
         name_(name),
         numberings_(numberings),
         values_(pattern.names_.size()),
-        known_(pattern.names_.size()),
         independent_(pattern.names_.size() == pattern.captures_.size()) {}
 
   std::optional<std::vector<CaptureValue>> match() {
@@ -136,7 +136,7 @@ class PatternMatcher {
   std::string_view name_;
   const Numberings& numberings_;
   std::vector<CaptureValue> values_;
-  std::vector<bool> known_;
+  std::bitset<kMaxCaptures> known_{};  ///< by slot
   bool independent_;
   bool branched_ = false;  ///< there was more than one way to go on
   std::size_t attempts_ = 0;

@@ -53,9 +53,6 @@ class PatternParser {
   }
 
   void add_capture(const std::string& inside) {
-    if (out_.captures_.size() == kMaxCaptures) {
-      fail("it has more than " + std::to_string(kMaxCaptures) + " captures");
-    }
     Pattern::Capture capture;
     std::string rest;
     const std::size_t colon = inside.find(':');
@@ -88,6 +85,9 @@ class PatternParser {
   }
 
   void add(Pattern::Capture capture) {
+    if (out_.captures_.size() == kMaxCaptures) {
+      fail("it has more than " + std::to_string(kMaxCaptures) + " captures");
+    }
     const auto known = std::find(out_.names_.begin(), out_.names_.end(), capture.name);
     capture.slot = static_cast<std::size_t>(known - out_.names_.begin());
     if (known == out_.names_.end()) {

@@ -176,6 +176,11 @@ TEST(Pattern, RefusesWhatIsNone) {
   std::string many;
   for (int i = 0; i < 17; ++i) many += "{c" + std::to_string(i) + "}.";
   EXPECT_THAT(refusal_of([&] { Pattern::parse(many); }), HasSubstr("captures"));
+  std::string last;
+  for (std::size_t i = 0; i + 1 < kMaxCaptures; ++i) last += "{c" + std::to_string(i) + "}.";
+  EXPECT_EQ(Pattern::parse(last + "{a}").captures().size(), kMaxCaptures);
+  EXPECT_THAT(refusal_of([&] { Pattern::parse(last + "{n*a+b<n}"); }),
+              HasSubstr("more than 16 captures"));
   EXPECT_THAT(refusal_of([&] { Pattern::parse(std::string(1 << 20, 'a')); }), HasSubstr("longer"));
 }
 
