@@ -29,12 +29,6 @@ Struct as(std::string_view bytes) {
   return value;
 }
 
-std::size_t size_of(std::span<const iovec> pieces) {
-  std::size_t size = 0;
-  for (const iovec& piece : pieces) size += piece.iov_len;
-  return size;
-}
-
 fuse_init_out answer_in(const std::string& reply) {
   return as<fuse_init_out>(std::string_view(reply).substr(sizeof(fuse_out_header)));
 }
@@ -157,7 +151,7 @@ ssize_t Channel::send(int device, const iovec* pieces, int count) noexcept {
     } catch (const std::exception&) {
       negotiation_.reply.clear();  // as above
     }
-    if (replaying_) return static_cast<ssize_t>(size_of(all));
+    if (replaying_) return static_cast<ssize_t>(header.len);
   }
   const Pass pass(*this);
   if (!pass.is_open()) {
