@@ -50,9 +50,9 @@ struct Version {
   static Version of(const HttpHead& head, std::uint64_t size) {
     Version out{size, head.value("etag"), head.value("last-modified"),
                 head.value("x-amz-version-id")};
-    const std::time_t seconds =
-        out.last_modified.empty() ? -1 : curl_library().getdate(out.last_modified.c_str(), nullptr);
-    if (seconds >= 0) out.mtime_ns = std::int64_t{seconds} * 1'000'000'000;
+    const std::time_t seconds = curl_library().getdate(out.last_modified.c_str(), nullptr);
+    // -1: it is no date.
+    out.mtime_ns = std::max<std::int64_t>(seconds, 0) * 1'000'000'000;
     return out;
   }
   bool is_certain() const noexcept { return is_strong_etag(etag); }
@@ -98,9 +98,7 @@ class RangeReceiver final : public HttpReceiver {
       : known_(std::move(known)), range_(range), out_(std::move(out)) {}
 
   void begin(const HttpHead& head) override {
-    piece_ = 0;
-    taken_ = 0;
-    received_ = 0;
+    filled_ = {};
     const std::string& name = known_->address.name;
     const Version& version = known_->version;
     if (head.status != 206) {
@@ -119,41 +117,39 @@ class RangeReceiver final : public HttpReceiver {
     if (length && *length != range_.length()) {
       throw refused(name, "the server answers with another length than its range has");
     }
-    if (head.find(version.is_certain() ? "etag" : "last-modified") == nullptr) {
+    const std::string* etag = head.find("etag");
+    const std::string* modified = head.find("last-modified");
+    if ((version.is_certain() ? etag : modified) == nullptr) {
       throw refused(name, "the server does not state which version of the file it sends");
     }
-    const std::string* etag = head.find("etag");
-    if (etag != nullptr && *etag != version.etag) {
-      known_->fail_changed("has been replaced while it was in use");
-    }
-    const std::string* modified = head.find("last-modified");
-    if (!version.is_certain() && modified != nullptr && *modified != version.last_modified) {
+    if ((etag != nullptr && *etag != version.etag) ||
+        (!version.is_certain() && *modified != version.last_modified)) {
       known_->fail_changed("has been replaced while it was in use");
     }
   }
 
   void add(std::span<const std::byte> bytes) override {
-    received_ += bytes.size();
-    if (received_ > range_.length()) {
+    filled_.bytes += bytes.size();
+    if (filled_.bytes > range_.length()) {
       throw refused(known_->address.name, "the server answers with more bytes than its range has");
     }
     while (!bytes.empty()) {
-      const std::span<std::byte> room = out_[piece_].subspan(taken_);
+      const std::span<std::byte> room = out_[filled_.pieces].subspan(filled_.of_next);
       const std::size_t count = std::min(room.size(), bytes.size());
       std::memcpy(room.data(), bytes.data(), count);
       bytes = bytes.subspan(count);
-      taken_ += count;
-      if (taken_ == out_[piece_].size()) {
-        ++piece_;
-        taken_ = 0;
+      filled_.of_next += count;
+      if (count == room.size()) {
+        ++filled_.pieces;
+        filled_.of_next = 0;
       }
     }
   }
 
   void end() override {
-    if (received_ != range_.length()) throw HttpRetry{"the answer is too short"};
+    if (filled_.bytes != range_.length()) throw HttpRetry{"the answer is too short"};
     known_->opened = true;
-    counters().source_read(known_->address.kind, received_, Clock::now() - asked_);
+    counters().source_read(known_->address.kind, filled_.bytes, Clock::now() - asked_);
   }
 
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) override {
@@ -177,9 +173,12 @@ class RangeReceiver final : public HttpReceiver {
   const std::shared_ptr<KnownVersion> known_;
   const ByteRange range_;
   const std::vector<std::span<std::byte>> out_;
-  std::size_t piece_ = 0;  ///< that is being filled
-  std::size_t taken_ = 0;  ///< of it
-  std::uint64_t received_ = 0;
+  struct Filled {
+    std::size_t pieces = 0;
+    std::size_t of_next = 0;  ///< bytes of the next piece
+    std::uint64_t bytes = 0;  ///< in all
+  };
+  Filled filled_;
 };
 
 /// Takes the answer that tells what an object is.
