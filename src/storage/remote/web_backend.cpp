@@ -26,7 +26,7 @@ constexpr std::size_t kMaxIndexBytes = 64 << 20;
 std::string directory_url(const std::filesystem::path& location) {
   std::string url = web_url(location);
   const std::size_t query = std::min(url.find('?'), url.size());
-  if (query == 0 || url[query - 1] != '/') url.insert(query, 1, '/');
+  if (url[query - 1] != '/') url.insert(query, 1, '/');
   return url;
 }
 
@@ -112,8 +112,7 @@ class WebBackend final : public Backend {
          parse_web_index(receiver->head().value("content-type"), receiver->text(), url)) {
       entries.push_back({entry.name, entry.is_directory, !entry.is_directory});
     }
-    std::sort(entries.begin(), entries.end(),
-              [](const DirectoryEntry& a, const DirectoryEntry& b) { return a.name < b.name; });
+    std::ranges::sort(entries, {}, &DirectoryEntry::name);
     return entries;
   }
 
