@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -126,8 +127,8 @@ class S3Backend final : public Backend {
       throw Error(ErrorKind::kMissing, "no such directory").in_file(location.string());
     }
     // An object and a directory may have one name; a path stands for the directory then.
-    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-      return a.name != b.name ? a.name < b.name : a.is_directory && !b.is_directory;
+    std::ranges::sort(entries, {}, [](const DirectoryEntry& entry) {
+      return std::pair<std::string_view, bool>(entry.name, !entry.is_directory);
     });
     entries.erase(std::unique(entries.begin(), entries.end(),
                               [](const auto& a, const auto& b) { return a.name == b.name; }),
