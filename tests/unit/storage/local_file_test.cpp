@@ -73,13 +73,15 @@ TEST(LocalFile, CountsWhatItReadsAndTheChangesThatItSees) {
   read(*source, 3, 4);
   read(*source, 0, 10);
   read(*source, 10, 0);
+  read(*source, 9, 1);
   source->check_unchanged();
+  EXPECT_EQ(failures(), before.sources[static_cast<std::size_t>(SourceKind::kFile)].errors);
   std::filesystem::resize_file(path, 5);
   EXPECT_THROW(read(*source, 0, 10), Error);
   EXPECT_THROW(source->check_unchanged(), Error);
   const CounterValues after = counters().values();
-  EXPECT_EQ(after.source_reads() - before.source_reads(), 3U);
-  EXPECT_EQ(after.source_bytes() - before.source_bytes(), 19U);
+  EXPECT_EQ(after.source_reads() - before.source_reads(), 4U);
+  EXPECT_EQ(after.source_bytes() - before.source_bytes(), 20U);
   EXPECT_EQ(after.source_changes - before.source_changes, 2U);
 }
 
@@ -139,6 +141,14 @@ TEST(LocalFile, IsOpenedWhereTheLastDescriptorsAreShared) {
   ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
+TEST(LocalFile, ClosesNoOthersWhereThatIsOfNoUse) {
+  const TempDir dir;
+  DescriptorPool pool(0, 1);
+  const ByteSourcePtr other = open_local_file(dir.write("b.ckpt", "x"), pool);
+  EXPECT_THROW(open_local_file(dir.path() / "absent", pool), Error);
+  EXPECT_EQ(pool.kept(), 1U);
+}
+
 TEST(LocalFile, SaysWhatHasFailed) {
   const TempDir dir;
   const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", "0123456789"));
@@ -149,6 +159,74 @@ TEST(LocalFile, SaysWhatHasFailed) {
   EXPECT_EQ(failures(), before + 1);
   ASSERT_EQ(::close(source->descriptor()->get()), 0);
   expect_error(ErrorKind::kIo, {"a.ckpt", "examine"}, [&] { source->check_unchanged(); });
+}
+
+/// Another descriptor could help only where a server has forgotten the file.
+TEST(LocalFile, OfADiskIsNotReadAgainThroughAnotherDescriptor) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  const Descriptor for_writing(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_GE(::dup3(for_writing.get(), source->descriptor()->get(), O_CLOEXEC), 0);
+  const auto fails_once = [&] {
+    const std::uint64_t before = failures();
+    expect_error(ErrorKind::kIo, {"a.ckpt", "offset 2", "read"}, [&] { read(*source, 2, 4); });
+    EXPECT_EQ(failures(), before + 1);
+  };
+  fails_once();
+  std::filesystem::remove(path);
+  fails_once();
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  fails_once();
+}
+
+/// A daemon leaves the directory in which it was started.
+TEST(LocalFile, OfARelativePathIsOpenedAgainFromAnotherDirectory) {
+  const TempDir dir;
+  dir.write("a.ckpt", "0123456789");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  DescriptorPool pool(0, 1);
+  const ByteSourcePtr source = open_local_file("a.ckpt", pool);
+  EXPECT_EQ(pool.kept(), 1U);
+  std::filesystem::current_path(before);
+  pool.close_idle();
+  EXPECT_EQ(read(*source, 3, 4), "3456");
+  EXPECT_EQ(source->name(), "a.ckpt");
+}
+
+TEST(LocalFile, ThatIsOpenedAgainMustBeTheSame) {
+  const TempDir dir;
+  const auto path = dir.write("d/a.ckpt", "0123456789");
+  DescriptorPool pool(0, 1);
+  const ByteSourcePtr source = open_local_file(path, pool);
+  const auto read_again = [&](ErrorKind kind, const char* words) {
+    pool.close_idle();
+    expect_error(kind, {"a.ckpt", words}, [&] { read(*source, 2, 4); });
+  };
+  std::filesystem::remove(path);
+  read_again(ErrorKind::kChanged, "removed or renamed");
+  dir.write("d/a.ckpt", "abcdefghij");
+  read_again(ErrorKind::kChanged, "mount again");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("a.ckpt", path);  // to itself
+  read_again(ErrorKind::kIo, "open");
+  std::filesystem::remove_all(dir.path() / "d");
+  dir.write("d", "no directory");
+  read_again(ErrorKind::kChanged, "removed or renamed");
+}
+
+TEST(LocalFile, GivesBackItsPlaceAndItsDescriptor) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "x");
+  DescriptorPool pool(1, 1);
+  for (int i = 0; i < 2; ++i) {
+    const ByteSourcePtr with_place = open_local_file(path, pool);
+    EXPECT_EQ(pool.kept(), 0U);
+    const ByteSourcePtr without = open_local_file(path, pool);
+    EXPECT_EQ(pool.kept(), 1U);
+  }
+  EXPECT_EQ(pool.kept(), 0U);
 }
 
 TEST(LocalFile, RefusesASocket) {

@@ -50,20 +50,23 @@ class RemoteObjectTest : public testing::Test {
     return open_with([headers](const WebRequest& r) { return part_of(kContent, r, headers); });
   }
 
+  static void fetch(const RangeFetcher& object, const ByteRange& range,
+                    std::vector<std::span<std::byte>> out) {
+    std::promise<void> over;
+    object.fetch(range, std::move(out), Foresight::kNow, [&](const std::exception_ptr& failure) {
+      if (failure) {
+        over.set_exception(failure);
+      } else {
+        over.set_value();
+      }
+    });
+    over.get_future().get();
+  }
   /// Reads the range into pieces of memory of 5 and 3 bytes.
   static std::string read(const RangeFetcher& object) {
     std::string out(kLength, '.');
     const auto bytes = std::as_writable_bytes(std::span(out));
-    std::promise<void> over;
-    object.fetch({kBegin, kLength}, {bytes.first(5), bytes.subspan(5)}, Foresight::kNow,
-                 [&](const std::exception_ptr& failure) {
-                   if (failure) {
-                     over.set_exception(failure);
-                   } else {
-                     over.set_value();
-                   }
-                 });
-    over.get_future().get();
+    fetch(object, {kBegin, kLength}, {bytes.first(5), bytes.subspan(5)});
     return out;
   }
   std::string read_with(const RangeFetcher& object, WebStandIn::Answer answer) {
@@ -230,6 +233,20 @@ TEST_F(RemoteObjectTest, AnotherLengthThanItsRangeHasIsRefused) {
   expect_read(ErrorKind::kIo, "more bytes than its range", endless("3456789ab"));
   const RangeFetcherPtr object = open_as(kStrong);
   EXPECT_EQ(read_with(*object, endless("3456789a")), "3456789a");
+}
+
+/// More than libcurl hands over at a time, by far.
+TEST_F(RemoteObjectTest, LongAnswersComeInParts) {
+  constexpr std::size_t kParts = 8;
+  std::string content(kParts << 20U, '\0');
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 >> 4U);
+  const RangeFetcherPtr object =
+      open_with([&](const WebRequest& r) { return part_of(content, r, kStrong); });
+  std::string out(content.size(), '.');
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  fetch(*object, ByteRange::whole(out.size()),
+        {bytes.first(kParts << 19U), bytes.subspan(kParts << 19U)});
+  EXPECT_TRUE(out == content);
 }
 
 TEST_F(RemoteObjectTest, AnAnswerThatIsTooShortIsAskedForAgain) {

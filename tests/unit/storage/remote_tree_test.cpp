@@ -129,5 +129,13 @@ TEST_F(RemoteTreeTest, ListsThatAreForeseenAreAskedForOnce) {
   expect_error(ErrorKind::kMissing, {"d/none"}, [&] { names(tree, "s3://bucket/d/none"); });
 }
 
+TEST_F(RemoteTreeTest, AListThatIsDeniedIsNotAskedForOfEachDirectory) {
+  store().server().answer_with([](const WebRequest&) { return WebAnswer{403}; });
+  const RemoteTree tree("s3://bucket/d");
+  const std::vector<std::filesystem::path> paths{"s3://bucket/d/a", "s3://bucket/d/b"};
+  expect_error(ErrorKind::kIo, {"access is denied"}, [&] { tree.foresee_lists(paths); });
+  EXPECT_EQ(requests(), 1U);
+}
+
 }  // namespace
 }  // namespace reshardfs
