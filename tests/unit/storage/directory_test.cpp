@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,22 @@ class ChangingTree final : public SourceTree {
   }
   PathKind kind(const std::filesystem::path& /*path*/) const override { return PathKind::kOther; }
 };
+
+class ForgetfulTree final : public SourceTree {
+ public:
+  ByteSourcePtr open_source(const std::filesystem::path& /*path*/) const override { return {}; }
+  std::vector<DirectoryEntry> list(const std::filesystem::path& /*path*/) const override {
+    return {};
+  }
+  PathKind kind(const std::filesystem::path& /*path*/) const override { return PathKind::kOther; }
+  std::int64_t known_mtime_ns(const std::filesystem::path& /*path*/) const override {
+    throw std::bad_alloc();
+  }
+};
+
+TEST(KnownMtime, IsUnknownWithoutMemory) {
+  EXPECT_EQ(known_mtime_ns("f", std::make_shared<const ForgetfulTree>()), 0);
+}
 
 TEST(ReadSmallFile, RefusesWhatChangesMeanwhile) {
   expect_error(ErrorKind::kChanged, {"changing"},

@@ -133,6 +133,38 @@ TEST_P(LinklessTreeBy, RefusesPathsThatLeadOut) {
   });
 }
 
+TEST_P(LinklessTreeBy, AsksForNoKindOutOfTheSource) {
+  check([this] {
+    const LinklessTreePtr own = tree();
+    for (const fs::path& path : {source_ / "..", source_ / "../outside"}) {
+      errno = 0;
+      expect_error(ErrorKind::kBadInput, {"out of the source"}, [&] { path_kind(path, own); });
+    }
+  });
+}
+
+/// An error of an earlier call stays in errno when the next one succeeds.
+TEST(LinklessTree, OpensAFileOnce) {
+  const TempDir dir;
+  const fs::path file = dir.write("a.ckpt", "good");
+  const LinklessTree tree(dir.path());
+  const int next = Descriptor(::dup(STDERR_FILENO)).get();
+  errno = EPERM;
+  const Descriptor opened(tree.open(file, O_RDONLY));
+  EXPECT_EQ(opened.get(), next);
+}
+
+TEST(LinklessTree, IsThatOfADirectoryThatHasThePath) {
+  const TempDir dir;
+  const fs::path file = dir.write("a.ckpt", "good");
+  EXPECT_NE(linkless_tree_of(dir.path(), file), nullptr);
+  EXPECT_EQ(linkless_tree_of(dir.path(), "/elsewhere/a.ckpt"), nullptr);
+  EXPECT_EQ(linkless_tree_of("", file), nullptr);
+  EXPECT_EQ(linkless_tree_of(file, file), nullptr);
+  EXPECT_EQ(linkless_tree_of(dir.path() / "absent", dir.path() / "absent/a.ckpt"), nullptr);
+  EXPECT_EQ(linkless_tree_of("s3://bucket", "s3://bucket/a.ckpt"), nullptr);
+}
+
 /// A file is a link for half of the time.
 TEST_P(LinklessTreeBy, NeverOpensAFileThatIsExchangedForALink) {
   const fs::path other = source_ / "rank_0/other";

@@ -194,6 +194,24 @@ TEST_F(MeasuredFileTest, IsReadByOthersWhileItsFileSystemHangs) {
   }
 }
 
+TEST_F(MeasuredFileTest, RefusesARangeThatLeavesItAlsoWhileItsFileSystemHangs) {
+  LeftReads left;
+  const LeftReads::Scope scope(left);
+  speed_->add_stuck(1);
+  expect_error(ErrorKind::kBadInput, {"blocking.ckpt"}, [&] { read(file_, kSize - 5, 10); });
+  speed_->add_stuck(-1);
+  EXPECT_EQ(readers_.figures().reads, 0U);
+}
+
+TEST_F(MeasuredFileTest, ManyPartsAreReadOneByOneWhileItsFileSystemIsQuick) {
+  std::vector<std::byte> first(10);
+  std::vector<std::byte> second(20);
+  const std::vector<ReadRequest> parts{{5, first}, {kBlock, second}};
+  file_.read_many(parts);
+  EXPECT_TRUE(is_of_object(first, 5));
+  EXPECT_TRUE(is_of_object(second, kBlock));
+}
+
 TEST_F(MeasuredFileTest, ADirectReadThatGetsStuckIsNoticed) {
   MeasuredFile::Way own = way();
   own.is_pooled = false;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/unmounted_place.h"
 
+#include <unistd.h>
+
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
@@ -65,6 +69,12 @@ TEST_F(UnmountedPlace, IsSeenThroughSymbolicLinks) {
 TEST_F(UnmountedPlace, NeedsBothLists) {
   EXPECT_EQ(unmounted_place("/data", directory_.path() / "none", mounts_), "");
   EXPECT_EQ(unmounted_place("/data", fstab_, directory_.path() / "none"), "");
+}
+
+TEST(MountCommand, IsForThisUser) {
+  const std::string command = ::geteuid() == 0 ? "mount " : "sudo mount ";
+  EXPECT_EQ(mount_command("/data"), command + "/data");
+  EXPECT_EQ(mount_command("/with space"), command + "'/with space'");
 }
 
 }  // namespace
