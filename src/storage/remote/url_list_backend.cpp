@@ -57,15 +57,14 @@ UrlList named_by_path(const std::vector<std::string>& urls) {
     const UrlParts parts = split_url(url);
     paths.push_back("/" + parts.authority + url_decoded(parts.path));
   }
-  std::size_t common = paths.empty() ? 0 : paths.front().rfind('/') + 1;
+  std::string common = paths.empty() ? "" : paths.front();
   for (const std::string& path : paths) {
-    const auto end = std::mismatch(path.begin(), path.end(), paths.front().begin(),
-                                   paths.front().begin() + static_cast<std::ptrdiff_t>(common));
-    const auto same = static_cast<std::size_t>(end.first - path.begin());
-    common = same == 0 ? 0 : path.rfind('/', same - 1) + 1;
+    const auto end = std::mismatch(path.begin(), path.end(), common.begin(), common.end());
+    common.erase(end.second, common.end());
+    common.erase(common.rfind('/') + 1);
   }
   UrlList list;
-  for (std::size_t i = 0; i < urls.size(); ++i) list[paths[i].substr(common)] = urls[i];
+  for (std::size_t i = 0; i < urls.size(); ++i) list[paths[i].substr(common.size())] = urls[i];
   return list;
 }
 

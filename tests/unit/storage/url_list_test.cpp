@@ -8,7 +8,9 @@
 #include "storage/backend.h"
 #include "storage/location.h"
 #include "support/errors.h"
+#include "support/s3_stand_in.h"
 #include "support/temp_dir.h"
+#include "support/web_stand_in.h"
 
 namespace reshardfs {
 namespace {
@@ -34,8 +36,9 @@ class UrlListTest : public testing::Test {
     expect_error(ErrorKind::kBadInput, {words, ".json"}, [&] { names(list_of(json)); });
   }
 
- private:
   test::TempDir directory_;
+
+ private:
   unsigned lists_ = 0;
 };
 
@@ -74,6 +77,28 @@ TEST_F(UrlListTest, ArraysAreNamedByWhatPathsDoNotShare) {
   EXPECT_EQ(names(list_of(R"(["https://h/x", "https://i/x"])")), (Names{"h/", "i/"}));
   EXPECT_EQ(names(list_of(R"(["https://h/a%20b/%C3%A9%2B", "https://h/a%20b/c"])")),
             (Names{"c", "é+"}));
+}
+
+TEST_F(UrlListTest, MayLieInADirectoryOfSuchAName) {
+  const auto path = directory_.write("d.json/e.json/list.json", R"({"a/b": "https://h/x"})");
+  EXPECT_EQ(names(absolute_source(path.string())), Names{"a/"});
+  EXPECT_EQ(names(absolute_source(path.string()) / "a"), Names{"b"});
+  expect_error(ErrorKind::kBadInput, {"directory", "e.json"},
+               [&] { names("urls://" + path.parent_path().string()); });
+}
+
+TEST_F(UrlListTest, FilesAreOpenedWhereTheirURLsLead) {
+  test::WebStandIn server(
+      [](const auto& request) { return test::part_of("web", request, {"ETag: \"v1\""}); });
+  test::S3StandIn::process().hold({{"key", {"object"}}});
+  const auto root =
+      list_of(R"({"web": ")" + server.origin() + R"(/x", "object": "s3://bucket/key"})");
+  const ByteSourcePtr web = url_list_backend().open(root / "web");
+  EXPECT_EQ(web->size(), 3U);
+  EXPECT_EQ(web->name(), (root / "web").string());
+  const ByteSourcePtr object = url_list_backend().open(root / "object");
+  EXPECT_EQ(object->size(), 6U);
+  EXPECT_EQ(object->name(), "s3://bucket/key");
 }
 
 TEST_F(UrlListTest, MissingFilesAreMissing) {
