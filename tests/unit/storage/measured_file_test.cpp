@@ -290,5 +290,14 @@ TEST(Measured, AnyFileCanBeReadAsASlowOne) {
   EXPECT_EQ(got, "bytes");
 }
 
+TEST(Measured, FilesAreFarIfAllAreToBe) {
+  const TempDir directory;
+  const auto path = directory.write("a.ckpt", "x");
+  EXPECT_FALSE(measured(open_local_file(path))->is_far());
+  slow_files() = SlowFiles::kAll;
+  EXPECT_TRUE(measured(open_local_file(path))->is_far());
+  slow_files() = SlowFiles::kMeasured;
+}
+
 }  // namespace
 }  // namespace reshardfs::measured_file_tests
