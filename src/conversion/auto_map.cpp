@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
@@ -294,7 +295,7 @@ std::string hugging_face_maps(const std::vector<std::string>& names,
                               const std::vector<std::string>& state_prefixes,
                               const KnownSource& known, const std::vector<ModelMap>& installed) {
   // One name of each kind says as much as all.
-  std::set<std::string> shapes;
+  std::unordered_set<std::string> shapes;
   std::vector<std::string> kinds;
   for (const std::string& name : names) {
     if (is_training_state(name, state_prefixes)) continue;

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -201,13 +202,27 @@ class NameNodes {
     }
   }
 
+  std::size_t content_of(const ModelTensor& tensor) {
+    return contents_.try_emplace(Content{&tensor}, contents_.size()).first->second;
+  }
+
   /// The number of what is in it and below it.
   std::size_t structure_of(const NameNode& segment) {
+    // Most nodes have one tensor and nothing below them.
+    const bool is_one = segment.children.empty() && segment.first_tensor == segment.last_tensor &&
+                        segment.first_tensor != kNoTensor;
+    if (!is_one) return number_of(segment);
+    const std::size_t content = content_of(tensors_[segment.first_tensor]);
+    if (content >= of_one_.size()) of_one_.resize(content + 1);
+    std::optional<std::size_t>& known = of_one_[content];
+    if (!known) known = number_of(segment);
+    return *known;
+  }
+
+  std::size_t number_of(const NameNode& segment) {
     Structure all{{}, {}};
-    for_each_tensor(segment, [&](const ModelTensor& tensor) {
-      const auto next = contents_.size();
-      all.first.push_back(contents_.try_emplace(Content{&tensor}, next).first->second);
-    });
+    for_each_tensor(segment,
+                    [&](const ModelTensor& tensor) { all.first.push_back(content_of(tensor)); });
     for (const std::size_t child : segment.children) {
       all.second.emplace_back(list_[child].text, list_[child].structure);
     }
@@ -222,6 +237,7 @@ class NameNodes {
   std::pmr::unordered_map<ChildKey, std::size_t, HashOfChild> by_text_{&memory_};
   std::map<Content, std::size_t> contents_;
   std::map<Structure, std::size_t> structures_;
+  std::vector<std::optional<std::size_t>> of_one_;  ///< by content: of a node of one tensor
 };
 
 /// Siblings that are shown as one.
