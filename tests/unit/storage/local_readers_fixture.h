@@ -30,6 +30,8 @@ class LocalReadersTest : public testing::Test {
 
   ~LocalReadersTest() override {
     let_all_go();
+    // Those that still waited to begin, too: they would end in the fixture of the next test.
+    await(submitted_);
     if (readers_) until([this] { return readers_->figures().in_flight == 0; });
   }
 
@@ -45,6 +47,7 @@ class LocalReadersTest : public testing::Test {
   /// A read that ends when the test says so.
   void submit(const LocalReaders::FilePtr& file, const std::string& name,
               Foresight when = Foresight::kNow) {
+    ++submitted_;
     readers_->submit(file, when, [this, name] {
       std::unique_lock lock(mutex_);
       begun_.push_back(name);
@@ -77,6 +80,7 @@ class LocalReadersTest : public testing::Test {
   std::unique_ptr<LocalReaders> readers_;
 
  private:
+  std::size_t submitted_ = 0;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   Names begun_;
