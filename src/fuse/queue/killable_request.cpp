@@ -101,7 +101,7 @@ bool read_proc(pid_t thread, const char* name, ProcText& text) noexcept {
   const int file = ::open(path.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   std::size_t used = 0;
-  for (;;) {  // a read into no room gives 0
+  while (used + 1 < text.size()) {
     const ssize_t got = ::read(file, text.data() + used, text.size() - 1 - used);
     if (got <= 0) break;
     used += static_cast<std::size_t>(got);

@@ -88,6 +88,7 @@ DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
 /// What network file systems, and those of other processes, say of an open file when their server
 /// has been restarted. A timeout is not one of them: opening the file would wait just as long.
 bool tells_of_lost_handle(const Error& error) noexcept {
+  if (error.kind() != ErrorKind::kIo) return false;
   switch (error.os_error()) {
     case EIO:
     case ESTALE:

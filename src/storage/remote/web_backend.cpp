@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ constexpr std::size_t kMaxIndexBytes = 64 << 20;
 std::string directory_url(const std::filesystem::path& location) {
   std::string url = web_url(location);
   const std::size_t query = std::min(url.find('?'), url.size());
-  if (url[query - 1] != '/') url.insert(query, 1, '/');
+  if (!std::string_view(url).substr(0, query).ends_with('/')) url.insert(query, 1, '/');
   return url;
 }
 
