@@ -92,7 +92,7 @@ std::optional<TensorPlan> read_installed_plan(const std::vector<std::string>& ty
   const std::filesystem::path file = installed_maps_directory() / "parts" / "transformers-tp.toml";
   std::error_code failed;
   if (types.empty() || !std::filesystem::exists(file, failed)) return std::nullopt;
-  return read_tensor_plan(file.string(), read_small_file(file, modelmap::kMaxMapBytes), types);
+  return read_tensor_plan(file.string(), read_map_file(file), types);
 }
 
 bool is_map_path(const std::string& name) {

@@ -77,7 +77,7 @@ ModelMap MapLoader::load(const std::filesystem::path& path) {
   return make_map(*text_of_map(file), file.string());
 }
 
-std::shared_ptr<const MapText> MapLoader::text_of_map(const std::filesystem::path& path) {
+MapLoader::TextPtr MapLoader::text_of_map(const std::filesystem::path& path) {
   if (const auto known = loaded_.find(path); known != loaded_.end()) return known->second;
   if (++files_ > kMaxMapFiles) {
     throw Error(ErrorKind::kBadInput,
@@ -105,7 +105,7 @@ std::optional<std::string> MapLoader::text_of_file(const std::filesystem::path& 
 
 /// The map that has the file's name among its [names], with what that name states; nullptr: there
 /// is none. "a-b" can be another name of "a".
-std::shared_ptr<const MapText> MapLoader::load_by_other_name(const std::filesystem::path& path) {
+MapLoader::TextPtr MapLoader::load_by_other_name(const std::filesystem::path& path) {
   const std::string name = path.stem().string();
   const std::size_t dash = name.rfind('-');
   if (dash == std::string::npos) return nullptr;
@@ -145,8 +145,7 @@ void MapLoader::inherit_all(MapText& map, const std::filesystem::path& path) {
   map.rules = std::move(rules);
 }
 
-std::shared_ptr<const MapText> MapLoader::load_parent(const MapText& map,
-                                                      const std::filesystem::path& path) {
+MapLoader::TextPtr MapLoader::load_parent(const MapText& map, const std::filesystem::path& path) {
   if (std::find(open_.begin(), open_.end(), path) != open_.end()) {
     fail_at(map.place,
             "'extends' goes round in a circle: '" + printable(path.string()) + "' extends itself");
