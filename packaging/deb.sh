@@ -11,6 +11,9 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 components=("$@")
 [ "$#" -gt 0 ] || components=(runtime dev python)
+for component in "${components[@]}"; do
+  [[ $component =~ ^(runtime|dev|python)$ ]] || die "there is no package '$component': runtime, dev or python"
+done
 target=installable
 needed=("${BUILD_PACKAGES[@]}" dpkg-dev file)
 if [[ " ${components[*]} " == *' python '* ]]; then
