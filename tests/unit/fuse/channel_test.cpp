@@ -202,7 +202,7 @@ TEST_F(ChannelTest, RepeatsAnAgreementWithNewWords) {
 
 TEST_F(ChannelTest, DoesWithoutFeaturesThatTheKernelWasNotPromised) {
   const Negotiation before = agree();
-  const auto agreed = from_bytes<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
+  const auto agreed = as<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
   ASSERT_NE(agreed.flags & FUSE_ASYNC_READ, 0U);
   EXPECT_EQ(
       difference(before, offsetof(fuse_init_out, flags), agreed.flags & ~unsigned{FUSE_ASYNC_READ}),
@@ -215,12 +215,11 @@ TEST_F(ChannelTest, OffersLibfuseWhatWasAgreedOnAndWhatTheKernelOnlyTells) {
   static fuse_init_in offered;
   fuse_lowlevel_ops own = operations();
   own.init = [](void*, fuse_conn_info*) {
-    offered =
-        from_bytes<fuse_init_in>(replaying->negotiation().request.substr(sizeof(fuse_in_header)));
+    offered = as<fuse_init_in>(replaying->negotiation().request.substr(sizeof(fuse_in_header)));
   };
   Negotiation before = agree();
   const std::string header = before.request.substr(0, sizeof(fuse_in_header));
-  const auto agreed = from_bytes<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
+  const auto agreed = as<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
   ASSERT_EQ(agreed.flags2, 0U);
   {
     before.request = header + FakeKernel::init(~0U, ~0U);
@@ -242,7 +241,7 @@ TEST_F(ChannelTest, OffersLibfuseWhatWasAgreedOnAndWhatTheKernelOnlyTells) {
 
 TEST_F(ChannelTest, FindsFeaturesThatItCannotKeep) {
   const Negotiation before = agree();
-  const auto agreed = from_bytes<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
+  const auto agreed = as<fuse_init_out>(before.reply.substr(sizeof(fuse_out_header)));
   const std::string promised = "the kernel was promised the features ";
   EXPECT_THAT(difference(before, offsetof(fuse_init_out, flags), agreed.flags | 1U << 31U),
               HasSubstr(promised));

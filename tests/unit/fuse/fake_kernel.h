@@ -17,21 +17,12 @@
 
 #include "base/posix/descriptor.h"
 #include "fuse/libfuse.h"
+#include "protocol/fake_kernel.h"
 
 namespace reshardfs::test {
 
-template <typename Struct>
-std::string bytes_of(const Struct& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-/// A structure from the beginning of `bytes`, with zeros for what is missing.
-template <typename Struct>
-Struct from_bytes(std::string_view bytes) {
-  Struct value{};
-  bytes.copy(reinterpret_cast<char*>(&value), sizeof value);
-  return value;
-}
+using testing_protocol::as;
+using testing_protocol::bytes_of;
 
 struct KernelAnswer {
   std::uint64_t unique = 0;
@@ -89,7 +80,7 @@ class FakeKernel {
       return {};
     }
     whole.resize(static_cast<std::size_t>(got));
-    const auto header = from_bytes<fuse_out_header>(whole);
+    const auto header = as<fuse_out_header>(whole);
     EXPECT_EQ(header.len, whole.size());
     return {header.unique, -header.error, whole.substr(sizeof header), whole};
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/worker_threads.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -19,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "fuse/event_log.h"
+#include "support/no_threads.h"
 #include "unit/fuse/worker_threads_fixture.h"
 
 namespace reshardfs::test {
@@ -132,28 +131,6 @@ TEST_F(WorkerThreadsTest, TellsOfAStall) {
   reader.join();
 }
 
-/// While it exists, no thread can be started: there is no room for its stack.
-class NoThreads {
- public:
-  NoThreads() {
-    pthread_attr_t huge;
-    ::pthread_getattr_default_np(&former_);
-    ::pthread_getattr_default_np(&huge);
-    ::pthread_attr_setstacksize(&huge, std::size_t{1} << 50U);
-    EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
-    ::pthread_attr_destroy(&huge);
-  }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-  ~NoThreads() {
-    ::pthread_setattr_default_np(&former_);
-    ::pthread_attr_destroy(&former_);
-  }
-
- private:
-  pthread_attr_t former_{};
-};
-
 TEST_F(WorkerThreadsTest, ReportsThatNotEvenOneThreadCanBeStarted) {
   {
     const NoThreads none;
@@ -245,7 +222,7 @@ TEST_F(WorkerThreadsTest, AnswersWhatAnotherProcessHasTaken) {
   std::set<std::uint64_t> expected;
   for (int i = 0; i < 3; ++i) {
     taken.push_back(kernel.request(FUSE_GETATTR, 1, bytes_of(fuse_getattr_in{})));
-    expected.insert(from_bytes<fuse_in_header>(taken.back()).unique);
+    expected.insert(as<fuse_in_header>(taken.back()).unique);
   }
   workers.start(taken);
   std::set<std::uint64_t> answered;

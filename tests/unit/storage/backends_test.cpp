@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,12 +17,17 @@ TEST(Backends, AreChosenByTheScheme) {
   EXPECT_EQ(&backend_of("s3://bucket/key"), &s3_backend());
   EXPECT_EQ(&backend_of("http://host/a"), &web_backend());
   EXPECT_EQ(&backend_of("HTTPS://host/a"), &web_backend());
+  EXPECT_EQ(&backend_of("a:/b"), &file_backend());
+  EXPECT_EQ(&backend_of("urls:///l.json/a"), &url_list_backend());
   const std::vector<std::string_view> schemes = url_schemes();
   ASSERT_GE(schemes.size(), 3U);
   EXPECT_EQ(schemes[0], "http");
   EXPECT_EQ(schemes[1], "https");
   EXPECT_EQ(schemes[2], "s3");
-  for (const std::string_view scheme : schemes) EXPECT_NE(scheme, "");
+  for (const std::string_view scheme : schemes) {
+    EXPECT_NE(scheme, "");
+    EXPECT_NE(&backend_of(std::string(scheme) + "://x"), &file_backend()) << scheme;
+  }
 }
 
 TEST(Backends, ForOtherSchemesTheWayIsTold) {

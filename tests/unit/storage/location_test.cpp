@@ -138,17 +138,5 @@ TEST(Location, ListsAreDirectories) {
   }
 }
 
-TEST(Backends, AreChosenByTheScheme) {
-  EXPECT_EQ(&backend_of("/a"), &file_backend());
-  EXPECT_EQ(&backend_of("a:/b"), &file_backend());
-  EXPECT_EQ(&backend_of("http://h/a"), &web_backend());
-  EXPECT_EQ(&backend_of("HTTPS://h/a"), &web_backend());
-  EXPECT_EQ(&backend_of("s3://b"), &s3_backend());
-  EXPECT_EQ(&backend_of("urls:///l.json/a"), &url_list_backend());
-  for (const std::string_view scheme : url_schemes()) {
-    EXPECT_NE(&backend_of(std::string(scheme) + "://x"), &file_backend()) << scheme;
-  }
-}
-
 }  // namespace
 }  // namespace reshardfs

@@ -9,6 +9,7 @@
 
 #include "storage/location.h"
 #include "support/errors.h"
+#include "support/listings.h"
 #include "support/s3_stand_in.h"
 
 namespace reshardfs {
@@ -24,12 +25,7 @@ using test::WebStandIn;
 using Names = std::vector<std::string>;
 
 Names names(const RemoteTree& tree, const std::filesystem::path& path) {
-  Names out;
-  for (const DirectoryEntry& entry : tree.list(path)) {
-    EXPECT_NE(entry.is_directory, entry.is_regular) << entry.name;
-    out.push_back(entry.name + (entry.is_directory ? "/" : ""));
-  }
-  return out;
+  return test::names_of(tree.list(path));
 }
 
 /// Of a store that lists all at once.

@@ -7,6 +7,7 @@
 
 #include "storage/backend.h"
 #include "support/errors.h"
+#include "support/listings.h"
 #include "support/s3_stand_in.h"
 
 namespace reshardfs {
@@ -25,12 +26,7 @@ using Names = std::vector<std::string>;
 class S3BackendTest : public testing::Test {
  protected:
   static Names names(const std::filesystem::path& location) {
-    Names out;
-    for (const DirectoryEntry& entry : backend().list(location)) {
-      EXPECT_NE(entry.is_directory, entry.is_regular) << entry.name;
-      out.push_back(entry.name + (entry.is_directory ? "/" : ""));
-    }
-    return out;
+    return test::names_of(backend().list(location));
   }
   /// Of a store that answers like this to all requests.
   static Names names_in(const WebAnswer& answer) {

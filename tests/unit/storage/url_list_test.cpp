@@ -8,6 +8,7 @@
 #include "storage/backend.h"
 #include "storage/location.h"
 #include "support/errors.h"
+#include "support/listings.h"
 #include "support/s3_stand_in.h"
 #include "support/temp_dir.h"
 #include "support/web_stand_in.h"
@@ -25,12 +26,7 @@ class UrlListTest : public testing::Test {
     return absolute_source(directory_.write(std::to_string(++lists_) + ".json", json).string());
   }
   static Names names(const std::filesystem::path& location) {
-    Names out;
-    for (const DirectoryEntry& entry : url_list_backend().list(location)) {
-      EXPECT_NE(entry.is_directory, entry.is_regular) << entry.name;
-      out.push_back(entry.name + (entry.is_directory ? "/" : ""));
-    }
-    return out;
+    return test::names_of(url_list_backend().list(location));
   }
   void refuses(const std::string& json, const std::string& words) {
     expect_error(ErrorKind::kBadInput, {words, ".json"}, [&] { names(list_of(json)); });

@@ -9,6 +9,7 @@
 #include "storage/backend.h"
 #include "storage/location.h"
 #include "support/errors.h"
+#include "support/listings.h"
 #include "support/web_stand_in.h"
 
 namespace reshardfs {
@@ -23,12 +24,7 @@ using Names = std::vector<std::string>;
 class WebBackendTest : public testing::Test {
  protected:
   Names names(const std::filesystem::path& location) {
-    Names out;
-    for (const DirectoryEntry& entry : web_backend().list(location)) {
-      EXPECT_NE(entry.is_directory, entry.is_regular) << entry.name;
-      out.push_back(entry.name + (entry.is_directory ? "/" : ""));
-    }
-    return out;
+    return test::names_of(web_backend().list(location));
   }
   void answer(const WebAnswer& answer) {
     server_.answer_with([answer](const WebRequest&) { return answer; });
