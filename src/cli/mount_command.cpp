@@ -20,7 +20,6 @@
 #include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
 #include "base/process/free_memory.h"
-#include "base/process/mount_record.h"
 #include "base/process/signals.h"
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
@@ -29,9 +28,9 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/messages.h"
+#include "cli/mount_places.h"
 #include "cli/shown_words.h"
 #include "cli/source_wait.h"
-#include "cli/swapped_places.h"
 #include "cli/warming.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/mount_arguments.h"
@@ -117,26 +116,6 @@ ServeOptions mount_options(const MountArguments& arguments) {
 /// Whether it prints nothing but what is wrong.
 bool is_terse(const LogSettings& log) {
   return log.quiet || log.level == "error";
-}
-
-/// @throws Error kUsage if this process cannot find the mount by a path.
-std::vector<std::filesystem::path> paths_to_warm(const MountArguments& arguments) {
-  if (arguments.warm.empty()) return {};
-  if (arguments.fuse_socket || arguments.mountpoint.starts_with("/dev/fd/")) {
-    throw Error(ErrorKind::kUsage, "--warm needs a mount point that this process finds by its path")
-        .hint("run 'reshardfs warm' where the mount is, when it is ready");
-  }
-  std::vector<std::filesystem::path> paths;
-  for (const std::string& path : arguments.warm) {
-    paths.push_back(std::filesystem::path(arguments.mountpoint) / path);
-  }
-  return paths;
-}
-
-/// What messages call the mount.
-std::string place_of(const MountArguments& arguments) {
-  if (!arguments.mountpoint.empty()) return printable(arguments.mountpoint);
-  return "the mount of " + printable(arguments.fuse_socket->path);
 }
 
 /// Whether a person reads what is printed. Programs that mount read the exit code.
@@ -242,14 +221,6 @@ void mount_all_steps(const MountJob& job, const ConversionOptions& options,
   });
 }
 
-/// From now on logs and metrics name the mount. Looks at no file.
-void name_mount(const MountArguments& arguments, const std::filesystem::path& source) {
-  std::filesystem::path place = arguments.mountpoint;
-  if (place.empty() && arguments.fuse_socket) place = arguments.fuse_socket->path;
-  if (!place.empty()) place = std::filesystem::absolute(place);
-  set_mount_name({.place = place.native(), .source = shown_location(source)});
-}
-
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
 /// what is wrong with a single step is that step's directory's.
 int mount_and_serve(const MountJob& job, const ConversionOptions& options,
@@ -281,21 +252,6 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
     conversion_tree(open_conversion(options));
   }
   return kExitDone;
-}
-
-/// A mount stays where it is. @throws Error kUsage if the command line and the configuration now
-/// name another place.
-void require_same_place(const std::string& asked, const HandoverState& state) {
-  const std::vector<std::string>& words = state.trees.back().words;
-  // The same words are the same mount, whatever was renamed or linked since.
-  if (!words.empty() && read_mount_words(words, false).argument("MOUNTPOINT") == asked) return;
-  const std::string& mounted = state.mountpoint;
-  if (leads_to_mount(asked, mounted)) return;
-  throw Error(ErrorKind::kUsage,
-              "the mount point is now '" + printable(asked) + "', and a mount cannot move")
-      .in_file(mounted)
-      .hint("name " + printable(mounted) +
-            " again, or unmount it with: " + command_line("umount", {mounted}));
 }
 
 /// Takes over a mount. After a failure, its present process keeps it and reports the error.
@@ -377,6 +333,7 @@ int run_mount(const Given& given, StartedProgram& program) {
   job.advise = [&given](const Error& error) { return advised(error, given); };
   // The source may hang until it has been waited for.
   name_mount(arguments, absolute_location(arguments.source));
+  refuse_places_inside(arguments);
   wait_for_source(arguments);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(given);

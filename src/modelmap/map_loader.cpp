@@ -153,7 +153,12 @@ MapLoader::TextPtr MapLoader::load_parent(const MapText& map, const std::filesys
   if (open_.size() > kMaxMapDepth) {
     fail_at(map.place, "'extends' is more than " + std::to_string(kMaxMapDepth) + " files deep");
   }
-  return text_of_map(path);
+  try {
+    return text_of_map(path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kMissing) throw;
+    fail_at(map.place, "'extends' names '" + printable(path.string()) + "', which does not exist");
+  }
 }
 
 ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& read) {

@@ -250,6 +250,17 @@ class Mistaken(Answers):
                             f"{checkpoint} is a checkpoint; run: reshardfs mount {checkpoint} "
                             f"{self.mountpoint} {' '.join(map(str, self.strategies()))}")
 
+    def test_places_inside_the_mount_point(self) -> None:
+        link = self.made.directory / "link"
+        link.symlink_to(self.mountpoint)
+        for option, place in (("log-file", self.mountpoint / "log"), ("log-file", link / "log"),
+                              ("cache-dir", self.mountpoint / "a/cache"), ("cache-dir", self.mountpoint)):
+            with self.subTest(option=option, place=place):
+                self.answer(["mount", self.made.source, self.mountpoint, *self.strategies(), f"--{option}", place],
+                            f"{place}: lies inside the mount point {self.mountpoint}, which would hide it; "
+                            f"choose a --{option} outside")
+                self.assertEqual(list(self.mountpoint.iterdir()), [])
+
     def test_an_empty_source_is_not_swapped(self) -> None:
         empty = self.made.directory / "empty"
         empty.mkdir()

@@ -159,6 +159,13 @@ class Config(unittest.TestCase):
             found = checks(result, str(config))["config-file"]
             self.assertIn("did you mean 'one'", found["remedy"])
 
+    def test_a_cache_inside_the_mount_point(self) -> None:
+        with self.place() as directory:
+            config = self.config(directory, f'cache-dir = "{directory}/mnt/cache"')
+            found = checks(run("doctor", "--json", "--config", config, "one"), "mount.one")["mount-point"]
+            self.assertEqual(found["status"], "failed")
+            self.assertIn(f"{directory}/mnt/cache: lies inside the mount point", found["message"])
+
     def test_a_mount_without_a_name(self) -> None:
         with self.place() as directory:
             config = directory / "r.toml"

@@ -25,6 +25,7 @@
 #include "cli/doctor/cache_check.h"
 #include "cli/doctor/machine_checks.h"
 #include "cli/doctor/server_checks.h"
+#include "cli/mount_places.h"
 #include "cli/words/check_given.h"
 #include "cli/words/config_words.h"
 #include "cli/words/conversion_words.h"
@@ -130,6 +131,7 @@ Findings place_free(const MountArguments& arguments) {
              .message = shown + ": the process of the mount here has ended",
              .remedy = command_line("umount", {place})}};
   }
+  refuse_places_inside(arguments);
   check_mountpoint(place, absolute_source(arguments.source), arguments.nonempty);
   return {{.name = kMountpointCheck, .message = shown + " can be mounted on"}};
 }

@@ -63,6 +63,16 @@ TEST_F(MapLoaderTest, LoadsOtherMapsAfterOneThatItRefuses) {
   EXPECT_THAT(loader_.load("circle.toml").rules, SizeIs(1));
 }
 
+TEST_F(MapLoaderTest, NamesTheMapWhoseParentIsMissing) {
+  files_ = {{"map.toml", "\nextends = 'parent.toml'"},
+            {"parent.toml", "extends = 'none.toml'"},
+            {"family.toml", "extends = 'gone.toml'\n[names]\nfamily-7b = 'm == 3'"}};
+  EXPECT_EQ(refusal_of([&] { loader_.load("map.toml"); }),
+            "parent.toml: line 1: 'extends' names 'none.toml', which does not exist");
+  EXPECT_EQ(refusal_of([&] { loader_.load("family-7b.toml"); }),
+            "family.toml: line 1: 'extends' names 'gone.toml', which does not exist");
+}
+
 TEST_F(MapLoaderTest, CountsTheFilesOfEachMap) {
   const auto add = [&](const std::string& name, std::size_t parents) {
     std::string list;
