@@ -2,58 +2,33 @@
 #include "conversion/conversion_tables.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "base/process/parallel.h"
-#include "base/rank_list.h"
-#include "base/text/shell_text.h"
 #include "base/text/state_names.h"
-#include "base/text/text.h"
-#include "base/text/utf8.h"
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
-#include "checkpoint/quantized/block_scales.h"
-#include "checkpoint/quantized/dequantize.h"
-#include "checkpoint/quantized/weight_parts.h"
-#include "conversion/auto_map.h"
 #include "conversion/completeness.h"
-#include "conversion/derived_fit.h"
-#include "conversion/family_target.h"
 #include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
-#include "conversion/option_words.h"
+#include "conversion/option_checks.h"
 #include "conversion/shown_model.h"
-#include "conversion/sized_source.h"
 #include "conversion/source_opening.h"
-#include "conversion/source_words.h"
 #include "conversion/stated_model/stated_model.h"
 #include "conversion/strategy_input.h"
 #include "conversion/target_ranks.h"
 #include "conversion/unmatched_selectors.h"
+#include "conversion/wanted_strategy.h"
 #include "conversion/wanted_views.h"
 #include "plan/replicas/settle_replicas.h"
 #include "plan/replicas/step_counters.h"
 #include "plan/target/target_table.h"
-#include "storage/location.h"
-#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
-
-void require_plain_prefix(const std::string& prefix) {
-  const bool hostile = std::any_of(prefix.begin(), prefix.end(),
-                                   [](char c) { return c == '/' || is_control_byte(c); });
-  // 255 bytes for a name, less ".ckpt" and the rank or "merged".
-  if (hostile || prefix.size() > 230) {
-    throw Error(ErrorKind::kUsage,
-                "the prefix '" + printable(prefix) + "' is not a valid file name")
-        .hint("use at most 230 bytes without '/' and control characters");
-  }
-}
 
 /// Builds the table of the whole model.
 /// @param target taken if it is whole itself.
@@ -70,37 +45,6 @@ std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& tar
       target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
   require_complete(*whole, {kWholeRank});
   return whole;
-}
-
-bool is_alignment(std::uint64_t bytes) {
-  return std::has_single_bit(bytes) && bytes >= 8 && bytes <= 4096;
-}
-
-/// @throws Error kUsage for what the command line cannot have checked.
-void check_output_options(const ConversionOptions& options) {
-  if (options.align && !is_alignment(*options.align)) {
-    throw Error(ErrorKind::kUsage,
-                "an alignment of " + std::to_string(*options.align) + " bytes is not possible")
-        .hint("use 8, 16, 32, ... 4096");
-  }
-  if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {
-    throw Error(ErrorKind::kUsage, "the metadata format '" +
-                                       printable(options.safetensors_metadata) +
-                                       "' is neither ms nor pt");
-  }
-  if (options.dcp_shards < 0 || options.dcp_shards > kMostDcpShards) {
-    throw Error(ErrorKind::kUsage,
-                std::to_string(options.dcp_shards) + " shards of dcp are not possible")
-        .hint("use 1 to " + std::to_string(kMostDcpShards));
-  }
-  if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
-}
-
-/// @throws Error kUsage
-void check_stage_layers(const ConversionOptions& options) {
-  if (options.stage_layers.empty() || !options.dst_sizes.empty()) return;
-  throw Error(ErrorKind::kUsage, "--stage-layers needs sizes for --dst-strategy, such as tp=2,pp=4")
-      .hint("a strategy file or rules say which stage has a layer");
 }
 
 std::vector<OutputFormat> formats_of(const ConversionOptions& options,
@@ -147,23 +91,6 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
   lines.insert(lines.end(), more.begin(), more.end());
 }
 
-bool selects_by_name(const ConversionOptions& options) {
-  return selects_by_name(options.source) || !options.include.empty() || !options.exclude.empty() ||
-         !options.name_map.empty();
-}
-
-/// @param names of what could be shown, in the source.
-void add_unmatched_filters(const ConversionOptions& options, const std::vector<std::string>& names,
-                           const NameMap& name_map, UnmatchedOptions& unmatched) {
-  const std::vector<std::string> targets = renamed(names, name_map);
-  std::vector<std::string> both = names;
-  append(both, targets);
-  unmatched.add_globs("--include", options.include, targets);
-  unmatched.add_globs("--exclude", options.exclude, targets);
-  unmatched.add_prefixes("--state-prefix", options.source.state_prefixes, both);
-  add_unmatched_names(name_map, options.name_map, names, unmatched);
-}
-
 /// What maps show; what they may have left out as states of training; and what options leave out
 /// with an effect, though nothing shows it: tensors that cannot be made, and second names.
 std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
@@ -179,28 +106,8 @@ std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
   return all;
 }
 
-/// Where the tensors that a map shows are made, by name.
-std::map<std::string, modelmap::MapPlace> places_of(modelmap::Mapping mapping) {
-  std::map<std::string, modelmap::MapPlace> places;
-  for (modelmap::TargetTensor& target : mapping.targets) {
-    if (target.is_kept) continue;  // it lies as it was saved
-    places.emplace(std::move(target.name), std::move(target.place));
-  }
-  return places;
-}
-
 bool selects_some(const ConversionOptions& options) {
   return !options.include.empty() || !options.exclude.empty();
-}
-
-/// The command that writes the rules of a target that is sizes.
-std::string command_for_rules(const ConversionOptions& options) {
-  CommandWords words;
-  words.add("source", options.source.path.string());
-  add_source_words(options.source, words);
-  words.add("stage-layers", to_text(options.stage_layers));
-  words.output("rules.toml");
-  return command_line("strategy convert", {options.dst_sizes.text}, words.take());
 }
 
 struct StrategyInputs {
@@ -240,7 +147,8 @@ class Opening {
                       ? NameMap()
                       : NameMap::load(options.name_map, recording(nullptr, inputs_))),
         opening_(options.source, std::move(inputs.source), inputs_),
-        maps_(opening_.maps()) {
+        maps_(opening_.maps()),
+        wanted_(options_, target_input_, opening_, name_map_, inputs_) {
     target_input_.allow_unmatched(options.source.allow_unmatched);
   }
 
@@ -276,10 +184,9 @@ class Opening {
       }
       differing = compare_mapped_ranks(*opened_.table, maps_, options_.source.replicas);
     }
-    if (target_input_.is_sizes() && !maps_.empty()) make_family();
+    const FamilyTarget* const family = wanted_.family_of_maps(tables_.checkpoint);
     ModelMaps::Result shown = maps_.apply(
-        std::move(opened_.table),
-        {&target_input_, &name_map_, family_ ? &*family_ : nullptr, mapped.wants}, mapped);
+        std::move(opened_.table), {&target_input_, &name_map_, family, mapped.wants}, mapped);
     source_ = shown.table;
     if (!options_.partial) require_whole_source();
     name_missing(completeness_);
@@ -298,7 +205,8 @@ class Opening {
                             name_map_, of_shown);
       settle(of_shown, allowed_);
     }
-    if (family_) made_by_ = places_of(std::move(shown.mappings.back()));
+    if (family != nullptr) wanted_.made_by(std::move(shown.mappings.back()));
+    wanted_.lay_out(source_, tables_.checkpoint, filter_of(options_, opening_));
   }
 
   void open_target() {
@@ -310,7 +218,7 @@ class Opening {
                        opening_.strategy().is_rules() && maps_.empty(),
                        !target_input_.is_rules() && !target_input_.is_sizes(),
                        options_.source.replicas};
-    target_ = make_target();
+    target_ = wanted_.table(target_options_);
     tables_.target = target_;
     add_lines();
     const bool own = options_.source.replicas == Replicas::kOwn;
@@ -356,19 +264,8 @@ class Opening {
     return std::move(tables_);
   }
 
-  Strategy target_strategy() {
-    target_options_.names = filter_of(options_, opening_);
-    return *strategy_for(options_.dst_sizes);
-  }
-
-  RulesDraft target_rules() {
-    target_options_.names = filter_of(options_, opening_);
-    if (states_cuts()) return {to_rules(target_strategy()), 0};
-    if (!family_) make_family();
-    return family_->draft(tensors_of_family(),
-                          {"Rules for '" + printable(options_.dst_sizes.text) + "', written for " +
-                           printable(shown_location(options_.source.path.string())) + "."});
-  }
+  /// For a strategy alone. The tables have no target.
+  WantedStrategy& wanted() { return wanted_; }
 
  private:
   /// @throws Error
@@ -406,88 +303,6 @@ class Opening {
     return is_whole;
   }
 
-  /// @param sizes in place of the target's own, if it is sizes.
-  std::optional<Strategy> strategy_for(const DerivedSizes& sizes) {
-    if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
-    if (states_cuts()) {
-      return StrategyInput(sizes, options_.stage_layers).for_target(*source_, name_map_);
-    }
-    if (!family_) make_family();
-    Strategy made = family_->strategy(tensors_of_family(), sizes);
-    inputs_->add_derived("--dst-strategy " + sizes.text, sum_of(made));
-    return made;
-  }
-
-  /// Whether the source tells how sizes cut what is shown.
-  bool states_cuts() const {
-    // Boxes say where parts lie, and not which axes of devices cut them. The layouts of a source
-    // are of other tensors than a map shows.
-    return maps_.empty() && (source_->strategy() != nullptr ||
-                             (source_->states_layouts() && !source_->catalogue().has_boxes()));
-  }
-
-  void make_family() {
-    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, opening_.state_prefixes(),
-                    command_for_rules(options_), foreign_names(*tables_.checkpoint));
-  }
-
-  std::vector<FamilyTensor> tensors_of_family() {
-    find_quantized();
-    std::vector<FamilyTensor> tensors;
-    for (const SourceParameter& parameter : source_->parameters()) {
-      if (!parameter.grid) continue;
-      const auto place = made_by_.find(parameter.name);
-      tensors.push_back({parameter.name, name_map_.target(parameter.name),
-                         parameter.grid->full_shape(),
-                         place == made_by_.end() ? nullptr : &place->second,
-                         takes(target_options_.names, name_map_, parameter.name)});
-      const auto part = quantized_parts_->find(parameter.name);
-      if (part != quantized_parts_->end()) tensors.back().part = part->second;
-      const auto why = refused_parts_.find(parameter.name);
-      if (why != refused_parts_.end()) {
-        tensors.back().unknown = why->second;
-      } else if (has_unknown_codes_ && may_be_quantized(parameter.dtype, tensors.back().shape)) {
-        tensors.back().unknown = "config.json states its quantization in an unknown form";
-      }
-    }
-    return tensors;
-  }
-
-  /// Of a source that is shown as it is stored.
-  void find_quantized() {
-    if (quantized_parts_) return;
-    quantized_parts_.emplace();
-    if (!maps_.empty() || options_.source.dequantize || !options_.source.quantize.empty()) return;
-    const auto name_of = [&](const std::string& stored) {
-      return opening_.renames()(stored).value_or(stored);
-    };
-    QuantizedModel model;
-    try {
-      model = quantized_model(tables_.checkpoint->files(), maps_.config_file(),
-                              recording(nullptr, inputs_));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kBadInput) throw;
-      has_unknown_codes_ = true;
-    }
-    for (auto& [name, part] : weight_parts(model.weights)) {
-      quantized_parts_->emplace(name_of(name), std::move(part));
-    }
-    for (const auto& [why, names] : model.refused) {
-      for (const std::string& name : names) refused_parts_.emplace(name_of(name), why);
-    }
-  }
-
-  std::shared_ptr<TargetTable> make_target() {
-    std::optional<Strategy> strategy = strategy_for(options_.dst_sizes);
-    try {
-      return std::make_shared<TargetTable>(source_, std::move(strategy), target_options_);
-    } catch (const Error& error) {
-      if (options_.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
-      throw misfit_of_sizes(error, options_.dst_sizes, *source_, target_options_,
-                            [this](const DerivedSizes& sizes) { return strategy_for(sizes); });
-    }
-  }
-
   /// @throws Error kUsage, unless they are allowed.
   void settle(const UnmatchedOptions& found, bool allowed) {
     found.settle(allowed, tables_.warnings);
@@ -510,21 +325,7 @@ class Opening {
     append(tables_.notes, maps_.notes());
     append(tables_.notes, notes_of_maps_);
     append(tables_.notes, target_->notes());
-    if (family_) append(tables_.warnings, family_->warnings(tensors_of_family()));
-    warn_of_kept_stages();
-  }
-
-  /// A user who asks for two ranks may not expect the source's stages.
-  void warn_of_kept_stages() {
-    const Strategy* const strategy = target_->strategy() ? &*target_->strategy() : nullptr;
-    const DerivedSizes& sizes = options_.dst_sizes;
-    if (sizes.empty() || sizes.pipeline || strategy == nullptr || strategy->stage_count() < 2)
-      return;
-    tables_.warnings.push_back("--dst-strategy " + printable(sizes.text) + " keeps the source's " +
-                               std::to_string(strategy->stage_count()) +
-                               " pipeline stages: " + std::to_string(strategy->rank_count()) +
-                               " target ranks; with pp=1 there are " +
-                               std::to_string(strategy->devices_per_stage()));
+    append(tables_.warnings, wanted_.warnings(*target_));
   }
 
   const ConversionOptions& options_;
@@ -533,6 +334,7 @@ class Opening {
   NameMap name_map_;
   SourceOpening opening_;
   const ModelMaps& maps_;  ///< of opening_
+  WantedStrategy wanted_;
   ConversionTables tables_;
   std::vector<std::string> names_;  ///< in the source, where options select by name
   bool allowed_ = false;            ///< that options select nothing
@@ -540,11 +342,6 @@ class Opening {
   Completeness completeness_{};
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
-  std::optional<FamilyTarget> family_;         ///< for sizes of tensors whose cuts are not stated
-  std::optional<std::map<std::string, WeightPart>> quantized_parts_{};  ///< by name, if looked for
-  bool has_unknown_codes_ = false;                      ///< of a method that is not known
-  std::map<std::string, std::string> refused_parts_{};  ///< why they do not fit, by name
-  std::map<std::string, modelmap::MapPlace> made_by_;   ///< of what a map shows, where there is one
   TargetOptions target_options_;
   std::shared_ptr<TargetTable> target_;
   std::shared_ptr<TargetTable> whole_;
@@ -557,7 +354,7 @@ RulesDraft target_rules(const ConversionOptions& options) {
   Opening opening(options);
   opening.open_checkpoint();
   opening.open_source();
-  return opening.target_rules();
+  return opening.wanted().rules();
 }
 
 Strategy target_strategy(const ConversionOptions& options) {
@@ -565,11 +362,10 @@ Strategy target_strategy(const ConversionOptions& options) {
   Opening opening(options);
   opening.open_checkpoint();
   opening.open_source();
-  return opening.target_strategy();
+  return opening.wanted().strategy();
 }
 
 ConversionTables open_tables(const ConversionOptions& options, InputsPtr inputs) {
-  require_plain_prefix(options.prefix);
   check_output_options(options);
   check_stage_layers(options);
   Opening opening(options, std::move(inputs));

@@ -114,6 +114,11 @@ bool selects_by_name(const SourceRequest& source) {
          !source.state_prefixes.empty();
 }
 
+bool selects_by_name(const ConversionOptions& options) {
+  return selects_by_name(options.source) || !options.include.empty() || !options.exclude.empty() ||
+         !options.name_map.empty();
+}
+
 std::vector<std::string> names_in(const CheckpointSet& checkpoint) {
   Names names;
   const FileIndex* before = nullptr;
@@ -190,6 +195,17 @@ void add_unmatched_casts(const std::vector<std::string>& texts,
                   near_glob_words("--cast", glob, names,
                                   [&](const std::string& near) { return near + ":" + types; }));
   }
+}
+
+void add_unmatched_filters(const ConversionOptions& options, const std::vector<std::string>& names,
+                           const NameMap& name_map, UnmatchedOptions& unmatched) {
+  const std::vector<std::string> targets = renamed(names, name_map);
+  std::vector<std::string> both = names;
+  both.insert(both.end(), targets.begin(), targets.end());
+  unmatched.add_globs("--include", options.include, targets);
+  unmatched.add_globs("--exclude", options.exclude, targets);
+  unmatched.add_prefixes("--state-prefix", options.source.state_prefixes, both);
+  add_unmatched_names(name_map, options.name_map, names, unmatched);
 }
 
 }  // namespace reshardfs

@@ -20,6 +20,7 @@ namespace reshardfs {
 
 /// Whether options about the source select or change parameters by their names.
 bool selects_by_name(const SourceRequest& source);
+bool selects_by_name(const ConversionOptions& options);
 
 /// All names in a set that options may refer to, each once: parameters, parameters that only the
 /// set's metadata lists, parameters that cannot be read, and objects that are not tensors.
@@ -34,6 +35,11 @@ std::vector<std::string> renamed(const std::vector<std::string>& names, const Na
 /// Adds the entries of a name map whose old name is not in `names`.
 void add_unmatched_names(const NameMap& map, const std::filesystem::path& file,
                          const std::vector<std::string>& names, UnmatchedOptions& unmatched);
+
+/// Adds the filters, prefixes and entries of a name map that match nothing.
+/// @param names of what could be shown, in the source.
+void add_unmatched_filters(const ConversionOptions& options, const std::vector<std::string>& names,
+                           const NameMap& name_map, UnmatchedOptions& unmatched);
 
 /// Adds casts that convert no shown parameter.
 /// @param shown the tables whose parameters are shown; nullptr is ignored.
