@@ -12,7 +12,7 @@
 
 #include "modelmap/expression.h"
 #include "modelmap/form_operations.h"
-#include "modelmap/variables.h"
+#include "modelmap/scope.h"
 
 namespace reshardfs::modelmap {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "modelmap/expression.h"
-#include "modelmap/variables.h"
+#include "modelmap/scope.h"
 
 namespace reshardfs::modelmap {
 

@@ -12,7 +12,7 @@
 
 #include "layout/normal_form.h"
 #include "modelmap/model_map.h"
-#include "modelmap/variables.h"
+#include "modelmap/scope.h"
 
 namespace reshardfs::modelmap {
 

@@ -11,35 +11,22 @@
 #include "base/rank_list.h"
 #include "base/text/text.h"
 #include "report/map_sources.h"
+#include "report/picture_legend.h"
 #include "report/slice_map.h"
 
 namespace reshardfs {
 namespace {
 
-/// Sizes of a picture, in pixels.
-struct Frame {
-  double margin = 24;
-  double axis = 44;  ///< to the left of what has rows
-  double longest = 640;
-  double shortest = 200;
-  double highest = 360;
-  double highest_of_many = 960;  ///< of more rows than have room in `highest`
-  double bar = 72;               ///< the height of what has one dimension
-  bool has_heading = true;
-
-  double width() const { return longest + axis + 2 * margin; }
-};
-
 /// Three of these are side by side on a wide page, one fills a phone.
-constexpr Frame kPageFrame{12, 20, 322, 120, 322, 640, 56, false};
+constexpr PictureFrame kPageFrame{12, 20, 322, 120, 322, 640, 56, false};
 
 constexpr double kGoodRow = 18;
 constexpr double kBordered = 6;     ///< a part that is thinner would be all border
 constexpr double kNamedRow = 12;    ///< a row that has room for a label
 constexpr double kLeastNamed = 10;  ///< for one in very small letters
 
-const Frame& frame_of(Placement placement) {
-  static constexpr Frame kDocumentFrame{};
+const PictureFrame& frame_of(Placement placement) {
+  static constexpr PictureFrame kDocumentFrame{};
   return placement == Placement::kPage ? kPageFrame : kDocumentFrame;
 }
 
@@ -65,38 +52,13 @@ double thinnest(const std::vector<Stretch>& stretches, const Scale& scale) {
   return least;
 }
 
-/// Neighbours with one part of a side, as one.
-std::vector<Stretch> joined(const std::vector<Stretch>& list, std::int64_t Stretch::*part) {
-  std::vector<Stretch> out;
-  for (const Stretch& stretch : list) {
-    if (!out.empty() && out.back().*part == stretch.*part) {
-      out.back().end = stretch.end;
-    } else {
-      out.push_back(stretch);
-    }
-  }
-  return out;
-}
-
-std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
-  return joined(list, &Stretch::destination_part);
-}
-
-/// Without what the destination cuts.
-SliceMap source_side(SliceMap map) {
-  map.rows = joined(map.rows, &Stretch::source_part);
-  map.columns = joined(map.columns, &Stretch::source_part);
-  map.ranks.clear();
-  return map;
-}
-
 struct Size {
   double width = 0;
   double height = 0;
 };
 
 /// To scale, but for what would be a thread.
-Size size_of(const SliceMap& map, const Frame& frame) {
+Size size_of(const SliceMap& map, const PictureFrame& frame) {
   if (!map.row_dimension) return {frame.longest, frame.bar};
   const double ratio =
       static_cast<double>(map.rows.back().end) / static_cast<double>(map.columns.back().end);
@@ -112,7 +74,7 @@ Size size_of(const SliceMap& map, const Frame& frame) {
 class Panel {
  public:
   /// @param map source_side() of a map if only that is drawn.
-  Panel(const SliceMap& map, const TargetParameter& parameter, const Frame& frame,
+  Panel(const SliceMap& map, const TargetParameter& parameter, const PictureFrame& frame,
         DrawnSlices slices)
       : map_(map),
         parameter_(parameter),
@@ -129,7 +91,7 @@ class Panel {
 
   double height() const {
     return static_cast<double>(captions_.size()) * kLine + 26 + size_.height + 14 +
-           legend_height() + 12;
+           (has_targets_ ? legend().height() : 0) + 12;
   }
 
   void draw(Svg& svg, double top) const {
@@ -145,13 +107,13 @@ class Panel {
     draw_regions(svg, x, y);
     if (has_targets_) draw_outlines(svg, x, y);
     draw_labels(svg, x, y);
-    if (has_targets_) draw_legend(svg, top + size_.height + 14);
+    if (has_targets_) legend().draw(svg, top + size_.height + 14);
   }
 
  private:
   static constexpr double kLine = 16;
-  static constexpr std::size_t kMostTensors = 12;  ///< in a legend
-  static constexpr std::size_t kMostSwatches = 64;
+
+  PictureLegend legend() const { return {sources_, frame_}; }
 
   void add_caption(const std::string& text) {
     const auto columns =
@@ -357,82 +319,9 @@ class Panel {
     }
   }
 
-  bool has_ramp() const { return sources_.count() > kHues && !sources_.are_tensors(); }
-
-  double legend_height() const {
-    if (!has_targets_) return 0;
-    if (sources_.are_tensors()) {
-      const std::size_t shown = std::min(sources_.count(), kMostTensors);
-      return 20 + static_cast<double>(shown + (sources_.count() > shown ? 1 : 0)) * 18;
-    }
-    return 20 + (has_ramp() ? 34 : 20);
-  }
-
-  void draw_legend(Svg& svg, double top) const {
-    svg.text(frame_.margin, top + 8, "s q",
-             sources_.are_tensors() ? "Outlines, bold: target ranks. Colors, plain: source tensors."
-                                    : "Outlines, bold: target ranks. Colors, plain: source ranks.");
-    top += 18;
-    if (sources_.are_tensors()) {
-      draw_tensors(svg, top);
-    } else if (has_ramp()) {
-      draw_ramp(svg, top);
-    } else {
-      draw_swatches(svg, top);
-    }
-  }
-
-  void draw_tensors(Svg& svg, double top) const {
-    const auto columns =
-        static_cast<std::size_t>((frame_.width() - 2 * frame_.margin - 56) / small_text_width("n"));
-    const std::size_t shown = std::min(sources_.count(), kMostTensors);
-    for (std::size_t i = 0; i < shown; ++i, top += 18) {
-      svg.filled_box({frame_.margin, top, 13, 13}, sources_.colour(i).fill, sources_.label(i));
-      svg.text(frame_.margin + 20, top + 11, "s",
-               sources_.short_label(i) + " " + shortened(sources_.label(i), columns));
-    }
-    if (sources_.count() > shown) {
-      svg.text(
-          frame_.margin, top + 11, "s q",
-          fmt::format("and {} more: point at a part to see its tensor", sources_.count() - shown));
-    }
-  }
-
-  void draw_swatches(Svg& svg, double top) const {
-    double x = frame_.margin;
-    for (std::size_t i = 0; i < sources_.count(); ++i) {
-      // In a page titles are those of parts: a table repeats them.
-      const std::string title = frame_.has_heading ? "source rank " + sources_.label(i) : "";
-      svg.filled_box({x, top, 13, 13}, sources_.colour(i).fill, title);
-      svg.text(x + 17, top + 11, "s", sources_.label(i));
-      x += 17 + small_text_width(sources_.label(i)) + 10;
-    }
-  }
-
-  void draw_ramp(Svg& svg, double top) const {
-    const std::size_t count = std::min(sources_.count(), kMostSwatches);
-    const double width = (frame_.width() - 2 * frame_.margin) / static_cast<double>(count);
-    const double last_label = small_text_width(sources_.label(sources_.count() - 1));
-    double labelled = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t number = i * (sources_.count() - 1) / (count - 1);
-      const double x = frame_.margin + static_cast<double>(i) * width;
-      const std::string label = sources_.label(number);
-      svg.filled_box({x, top, width + 0.3, 13}, sources_.colour(number).fill,
-                     "source rank " + label);
-      const double needed = small_text_width(label);
-      const double end = frame_.margin + static_cast<double>(count) * width;
-      const bool last = i + 1 == count;
-      const bool free = x >= labelled && x + needed + 8 + last_label <= end;
-      if (!last && !free) continue;
-      svg.text(last ? end : x, top + 26, last ? "s e" : "s", label);
-      labelled = x + needed + 8;
-    }
-  }
-
   const SliceMap& map_;
   const TargetParameter& parameter_;
-  const Frame& frame_;
+  const PictureFrame& frame_;
   bool has_targets_;
   MapSources sources_;
   Size size_;
@@ -465,7 +354,7 @@ std::string parameter_facts(const TargetTable& target, const TargetParameter& pa
 void draw_parameter(const TargetTable& target, const TargetParameter& parameter,
                     const std::vector<Rank>& ranks, Placement placement, DrawnSlices slices,
                     BoundedWriter& out) {
-  const Frame& frame = frame_of(placement);
+  const PictureFrame& frame = frame_of(placement);
   std::vector<SliceMap> maps = slice_maps(target, parameter, ranks);
   if (slices == DrawnSlices::kOfTheSource) {
     for (SliceMap& map : maps) map = source_side(std::move(map));

@@ -20,6 +20,19 @@
 namespace reshardfs {
 namespace {
 
+/// Neighbours with one part of a side, as one.
+std::vector<Stretch> joined(const std::vector<Stretch>& list, std::int64_t Stretch::*part) {
+  std::vector<Stretch> out;
+  for (const Stretch& stretch : list) {
+    if (!out.empty() && out.back().*part == stretch.*part) {
+      out.back().end = stretch.end;
+    } else {
+      out.push_back(stretch);
+    }
+  }
+  return out;
+}
+
 /// Where the rows and columns of a tensor come from that a model map makes: regions that are a
 /// product of stretches of dimension 0 and dimension 1 (of a tensor of one dimension: of that one
 /// and a row of its own), at index 0 of all others.
@@ -326,6 +339,17 @@ std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParamete
     maps.push_back(made ? made_map_of(cut, parameter.grid) : map_of(cut, *parameter.grid));
   }
   return maps;
+}
+
+std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
+  return joined(list, &Stretch::destination_part);
+}
+
+SliceMap source_side(SliceMap map) {
+  map.rows = joined(map.rows, &Stretch::source_part);
+  map.columns = joined(map.columns, &Stretch::source_part);
+  map.ranks.clear();
+  return map;
 }
 
 }  // namespace reshardfs

@@ -29,6 +29,9 @@ struct Stretch {
 /// All stretches of a dimension, in order. Both cuts are of the same dimension.
 std::vector<Stretch> stretches(const AxisPartition& destination, const AxisPartition& source);
 
+/// Those of the destination alone.
+std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list);
+
 struct SliceMap {
   /// The dimensions that run down and across; nothing: there is no such dimension, and one stretch
   /// of length 1 stands for it.
@@ -57,5 +60,8 @@ struct SliceMap {
 /// @param ranks destination ranks.
 std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParameter& parameter,
                                  const std::vector<Rank>& ranks);
+
+/// Without what the destination cuts.
+SliceMap source_side(SliceMap map);
 
 }  // namespace reshardfs

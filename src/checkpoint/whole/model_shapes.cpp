@@ -9,6 +9,7 @@
 
 #include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "modelmap/scope.h"
 #include "modelmap/variables.h"
 #include "storage/inputs.h"
 #include "storage/local/directory.h"

@@ -13,6 +13,7 @@
 #include "base/json/json_value.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "modelmap/scope.h"
 #include "modelmap/training_settings.h"
 #include "modelmap/variables.h"
 #include "storage/local/directory.h"
