@@ -51,6 +51,9 @@ PLACE = re.compile(r"^(/[^:\n]+):(\d+):(\d+): (.*)$", re.MULTILINE)
 NUMBER = re.compile(r"^\S*: In .*kNumber = (\d+)\W", re.MULTILINE)
 # Where a template of the standard library was used that has an error then.
 USED = ("required from here",)
+# A function that must not return, or not without a value, ends the process where it does: else the compiler takes for
+# granted that the switch in it is off.
+TRAPS = "-fsanitize=unreachable,return -fsanitize-undefined-trap-on-error"
 NOT_CONSTANT = ("was not initialized with a constant expression", "was not declared 'constexpr'")
 
 
@@ -143,7 +146,7 @@ class Build:
 
     def compile(self, programs: list[str]) -> None:
         call(["cmake", "-S", str(self.tree), "-B", str(self.build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-              "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g0", f"-DCMAKE_CXX_FLAGS=-w -include {HERE / 'switches.h'}",
+              "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g0", f"-DCMAKE_CXX_FLAGS=-w {TRAPS} -include {HERE / 'switches.h'}",
               "-DRESHARDFS_BUILD_TESTS=ON", "-DRESHARDFS_BUILD_BENCH=OFF", "-DRESHARDFS_WERROR=OFF",
               "-DRESHARDFS_SANITIZE=", "-DRESHARDFS_UNITY=ON", "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"])
         while True:
