@@ -31,36 +31,28 @@ std::string why_no_namespace(int error) {
   return "seccomp, AppArmor or kernel.unprivileged_userns_clone forbids it";
 }
 
-[[noreturn]] void refuse(const char* step, int error) {
-  throw Error(ErrorKind::kIo, std::string("cannot mount for a command alone: ") + step + ": " +
-                                  std::strerror(error) + ": " + why_no_namespace(error))
+Error refused(const char* step, int error) {
+  return Error(ErrorKind::kIo, std::string("cannot mount for a command alone: ") + step + ": " +
+                                   std::strerror(error) + ": " + why_no_namespace(error))
       .hint(kWithoutMount);
 }
 
 /// Uses no memory.
 int write_to(const char* path, const char* text, std::size_t length) noexcept {
-  const int file = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return errno;
-  const ssize_t count = ::write(file, text, length);
-  const int error = count == static_cast<ssize_t>(length) ? 0 : errno;
-  ::close(file);
-  return error;
+  const Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
+  if (!file) return errno;
+  return ::write(file.get(), text, length) == static_cast<ssize_t>(length) ? 0 : errno;
 }
 
 /// @return 0, or an error. `inside` is what `outside` is called from now on.
-int map_ids(std::uint64_t inside_user, uid_t user, std::uint64_t inside_group,
-            gid_t group) noexcept {
+int map_ids(uid_t inside_user, uid_t user, gid_t inside_group, gid_t group) noexcept {
   constexpr std::size_t kMost = 64;
   char text[kMost];  // NOLINT(modernize-avoid-c-arrays)
-  // A kernel before 3.19 has no such file, and needs none.
-  if (const int error = write_to("/proc/self/setgroups", "deny", 4); error != 0 && error != ENOENT)
-    return error;
-  int length =
-      std::snprintf(text, kMost, "%llu %u 1", static_cast<unsigned long long>(inside_user), user);
+  if (const int error = write_to("/proc/self/setgroups", "deny", 4)) return error;
+  int length = std::snprintf(text, kMost, "%u %u 1", inside_user, user);
   if (const int error = write_to("/proc/self/uid_map", text, static_cast<std::size_t>(length)))
     return error;
-  length =
-      std::snprintf(text, kMost, "%llu %u 1", static_cast<unsigned long long>(inside_group), group);
+  length = std::snprintf(text, kMost, "%u %u 1", inside_group, group);
   return write_to("/proc/self/gid_map", text, static_cast<std::size_t>(length));
 }
 
@@ -117,11 +109,11 @@ bool may_mount_plainly() {
 void enter_own_namespaces() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) refuse("make a user namespace", errno);
-  if (const int error = map_ids(0, user, 0, group)) refuse("map this user in it", error);
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) throw refused("make a user namespace", errno);
+  if (const int error = map_ids(0, user, 0, group)) throw refused("map this user in it", error);
   // Mounts must not come back to where the namespace was copied from.
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
-    refuse("make its mounts private", errno);
+    throw refused("make its mounts private", errno);
   }
 }
 

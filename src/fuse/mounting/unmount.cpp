@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <exception>
@@ -21,6 +20,7 @@
 
 #include "base/posix/descriptor.h"
 #include "base/posix/mount_table.h"
+#include "base/posix/poll_until.h"
 #include "base/posix/read_write.h"
 #include "base/process/child_process.h"
 #include "base/text/file_name.h"
@@ -128,16 +128,14 @@ Error nothing_mounted(const fs::path& mountpoint) {
       .hint("'reshardfs status' lists what is mounted where");
 }
 
-void wait_until_gone(const MountEntry& mount) {
-  using namespace std::chrono_literals;
-  const auto deadline = std::chrono::steady_clock::now() + 5s;
-  for (;;) {
-    const auto now = mount_at(mount.mountpoint);
-    if (!now || now->id != mount.id) return;
-    if (std::chrono::steady_clock::now() > deadline) {
+void wait_until_gone(const MountEntry& mount, std::chrono::seconds patience) {
+  constexpr std::chrono::milliseconds kPause{10};
+  const auto deadline = deadline_after(patience);
+  while (is_still_there(mount)) {
+    if (PollClock::now() > deadline) {
       throw Error(ErrorKind::kIo, "the mount is still there").in_file(mount.mountpoint);
     }
-    std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(kPause);
   }
 }
 
@@ -150,7 +148,7 @@ void require_way_to_unmount() {
       .hint(kMakeListOfMounts);
 }
 
-MountEntry unmount(const fs::path& mountpoint) {
+MountEntry unmount(const fs::path& mountpoint, std::chrono::seconds patience) {
   const auto mount = find_mount(mountpoint);
   if (!mount) throw nothing_mounted(mountpoint);
   if (!is_reshardfs(*mount)) {
@@ -163,15 +161,15 @@ MountEntry unmount(const fs::path& mountpoint) {
     if (errno != EPERM) throw io_error("unmount", mount->mountpoint, errno);
     unmount_as_user(mount->mountpoint);
   }
-  wait_until_gone(*mount);
+  wait_until_gone(*mount, patience);
   return *mount;
 }
 
 UnmountNotice::UnmountNotice(const std::filesystem::path& mountpoint) noexcept
     : watcher_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   // An event must be named, and this one never comes; that of unmounting always does.
-  watches_ = watcher_.get() >= 0 && ::inotify_add_watch(watcher_.get(), mountpoint.c_str(),
-                                                        IN_DELETE_SELF | IN_ONLYDIR) >= 0;
+  watches_ = watcher_ && ::inotify_add_watch(watcher_.get(), mountpoint.c_str(),
+                                             IN_DELETE_SELF | IN_ONLYDIR) != -1;
 }
 
 bool UnmountNotice::came() noexcept {
@@ -208,12 +206,12 @@ std::optional<pid_t> process_number(const fs::path& directory) {
 std::optional<SurvivingMount> find_elsewhere(const MountEntry& unmounted) {
   std::set<fs::path> seen;
   std::error_code failed;
-  seen.insert(fs::read_symlink("/proc/self/ns/mnt", failed));
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const auto number = process_number(entry.path());
     if (!number) continue;
+    // That of a process that may not be inspected is empty, and so is its table.
     const fs::path space = fs::read_symlink(entry.path() / "ns" / "mnt", failed);
-    if (failed || !seen.insert(space).second) continue;
+    if (!seen.insert(space).second) continue;
     const auto found = find_in(entry.path(), unmounted);
     if (!found) continue;
     const fs::path below_root = fs::path(found->mountpoint).relative_path();
@@ -226,7 +224,14 @@ std::optional<SurvivingMount> find_elsewhere(const MountEntry& unmounted) {
 /// The kernel lists what every mount that is somewhere has.
 bool has_device(const MountEntry& mount) {
   std::error_code failed;
-  return fs::exists("/sys/class/bdi/" + mount.device, failed) && !failed;
+  return fs::exists("/sys/class/bdi/" + mount.device, failed);
+}
+
+bool is_device_here(const std::string& device) {
+  for (const MountEntry& entry : parse_mount_table(text_of_file("/proc/self/mountinfo"))) {
+    if (entry.device == device) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -241,11 +246,8 @@ std::optional<SurvivingMount> surviving_mount(const MountEntry& unmounted) noexc
     }
     if (auto elsewhere = find_elsewhere(unmounted)) return elsewhere;
     // The device may be another mount's by now, which is here then.
-    const std::vector<MountEntry> now = parse_mount_table(text_of_file("/proc/self/mountinfo"));
-    const bool reused = std::any_of(now.begin(), now.end(), [&](const MountEntry& entry) {
-      return entry.device == unmounted.device;
-    });
-    if (lists_devices && !reused && has_device(unmounted)) return SurvivingMount{};
+    const bool is_reused = is_device_here(unmounted.device);
+    if (lists_devices && !is_reused && has_device(unmounted)) return SurvivingMount{};
   } catch (const std::exception&) {
     // Unmounting succeeded; only the look at what survives has failed.
   }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -37,9 +38,11 @@ inline constexpr const char* kMakeListOfMounts =
 void require_way_to_unmount();
 
 /// Unmounts, as root through umount2(2) or as a user through fusermount3.
+/// @param patience how long to wait until the list of mounts is without it.
 /// @return what was mounted there.
 /// @throws Error kUsage if it is no reshardfs mount, kIo if it is busy or not permitted.
-MountEntry unmount(const std::filesystem::path& mountpoint);
+MountEntry unmount(const std::filesystem::path& mountpoint,
+                   std::chrono::seconds patience = std::chrono::seconds(5));
 
 /// Detects that the file system which is mounted at a place now is unmounted later.
 ///

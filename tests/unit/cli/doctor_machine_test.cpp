@@ -38,15 +38,6 @@ TEST(DoctorMachine, AnOrdinaryUserNeedsFusermount) {
   EXPECT_THAT(disarmed.remedy, HasSubstr("reshardfs run"));
 }
 
-TEST(DoctorMachine, RightsAreThoseOfTheProcessAndNotOfItsUser) {
-  const MountRights root = mount_rights("CapEff:\t000001ffffffffff\nNoNewPrivs:\t0\n");
-  EXPECT_TRUE(root.has_capability);
-  EXPECT_FALSE(root.ignores_set_user_id);
-  const MountRights container = mount_rights("CapEff:\t00000000a80425fb\nNoNewPrivs:\t1\n");
-  EXPECT_FALSE(container.has_capability);
-  EXPECT_TRUE(container.ignores_set_user_id);
-}
-
 TEST(DoctorMachine, AnOrdinaryUserNeedsALineForAllowOther) {
   const test::TempDir dir;
   EXPECT_EQ(check_allow_other(true, true, dir.path() / "none").health, Health::kOk);

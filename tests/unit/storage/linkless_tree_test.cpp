@@ -2,19 +2,10 @@
 #include "storage/local/linkless_tree.h"
 
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -25,6 +16,7 @@
 #include "storage/descriptor_pool.h"
 #include "storage/local/directory.h"
 #include "support/errors.h"
+#include "support/in_child.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
@@ -34,19 +26,6 @@ namespace fs = std::filesystem;
 using test::expect_error;
 using test::TempDir;
 
-/// From now on openat2() fails with an error in this process.
-bool refuse_openat2(int error) {
-  std::array<sock_filter, 4> program{{
-      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
-      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_openat2},
-      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)},
-      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
-  }};
-  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
-}
-
 /// How the tree opens files: 0 for openat2(), else the error that it fails with.
 class LinklessTreeBy : public ::testing::TestWithParam<int> {
  protected:
@@ -55,19 +34,13 @@ class LinklessTreeBy : public ::testing::TestWithParam<int> {
     dir_.write("outside/a.ckpt", "evil");
   }
 
-  /// Runs `work` with the failures of assertions of a child process, which a filter stays with.
+  /// In a child process, which a filter of system calls stays with.
   void check(const std::function<void()>& work) {
     if (GetParam() == 0) return work();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (!refuse_openat2(GetParam())) ::_exit(77);
+    test::in_child([&] {
+      test::refuse_call(SYS_openat2, GetParam());
       work();
-      ::_exit(HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "filters are not allowed";
-    EXPECT_EQ(status, 0);
+    });
   }
 
   LinklessTreePtr tree() const { return std::make_shared<const LinklessTree>(source_); }
