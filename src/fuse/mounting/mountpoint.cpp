@@ -37,9 +37,6 @@ fs::path dead_mount_above(fs::path path) {
 }
 
 void check_directory(const fs::path& mountpoint) {
-  if (mountpoint.empty()) {
-    throw Error(ErrorKind::kUsage, "the path of the mount point is empty").needs(Need::kMountpoint);
-  }
   struct stat stat {};
   int error = ::stat(mountpoint.c_str(), &stat) == 0 ? 0 : errno;
   if (error == 0 && is_dead(mountpoint)) error = ENOTCONN;
@@ -65,15 +62,21 @@ void check_directory(const fs::path& mountpoint) {
   throw io_error("look at the mount point", mountpoint, error);
 }
 
+/// As far as it exists, without symbolic links. @param action for the message.
+fs::path canonical_start(const fs::path& path, const char* action) {
+  std::error_code error;
+  fs::path real = fs::absolute(path, error);
+  if (!error) real = fs::weakly_canonical(real, error);
+  if (error) throw io_error(action, path, error.value());
+  return real;
+}
+
 /// Reading a source through the mount that it feeds would stop both for ever: the process could
 /// not even be killed.
 void check_apart(const fs::path& mountpoint, const fs::path& source) {
   if (is_url(source)) return;
-  std::error_code error;
-  const fs::path mount_path = fs::weakly_canonical(mountpoint, error);
-  if (error) throw io_error("look at the mount point", mountpoint, error.value());
-  const fs::path source_path = fs::weakly_canonical(source, error);
-  if (error) throw io_error("look at the source", source, error.value());
+  const fs::path mount_path = canonical_start(mountpoint, "look at the mount point");
+  const fs::path source_path = canonical_start(source, "look at the source");
   const std::string hint = "choose a mount point outside the source";
   if (is_inside(source_path, mount_path)) {
     throw Error(ErrorKind::kUsage,
@@ -119,10 +122,13 @@ void check_empty(const fs::path& mountpoint) {
 void check_mountpoint(const fs::path& mountpoint, const fs::path& source, bool allow_nonempty) {
   if (const auto descriptor = fuse_descriptor(mountpoint))
     return check_fuse_descriptor(*descriptor);
+  if (mountpoint.empty()) {
+    throw Error(ErrorKind::kUsage, "the path of the mount point is empty").needs(Need::kMountpoint);
+  }
   // The user is told to make a missing directory, so its place must be right.
   std::error_code failed;
   const bool is_missing = fs::status(mountpoint, failed).type() == fs::file_type::not_found;
-  if (is_missing && !mountpoint.empty()) check_apart(mountpoint, source);
+  if (is_missing) check_apart(mountpoint, source);
   check_directory(mountpoint);
   check_apart(mountpoint, source);
   if (!allow_nonempty) check_empty(mountpoint);
@@ -137,19 +143,10 @@ fs::path real_mountpoint(const fs::path& mountpoint) {
   return real;
 }
 
-namespace {
-
-int open_directory(const std::filesystem::path& mountpoint) {
-  if (fuse_descriptor(mountpoint)) return -1;
-  return ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-}  // namespace
-
 MountPlace::MountPlace(const std::filesystem::path& mountpoint)
-    : directory_(open_directory(mountpoint)) {
-  // A directory that can be mounted on but not opened (mode 0311) is rare, and is not locked.
-  if (directory_.get() < 0) return;
+    : directory_(::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  // What cannot be opened is not locked: /dev/fd/N, and a directory that can only be mounted on
+  // (mode 0311), which is rare.
   if (try_lock(directory_.get()) != LockState::kHeldElsewhere) return;
   throw Error(ErrorKind::kUsage, "another process is mounting here right now")
       .in_file(mountpoint)
@@ -174,7 +171,7 @@ bool leads_to_mount(const fs::path& path, const fs::path& mountpoint) {
   if (fuse_descriptor(mountpoint)) return true;
   std::error_code failed;
   fs::path place = without_slash(fs::absolute(path, failed).lexically_normal());
-  for (int links = 0; !failed && links < kMostLinks; ++links) {
+  for (int links = 0; !failed && links <= kMostLinks; ++links) {
     const fs::path parent = fs::canonical(place.parent_path(), failed);
     if (failed) return false;
     place = parent / place.filename();

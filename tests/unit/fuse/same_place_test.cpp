@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,18 @@ TEST(SamePlace, FollowsLinksAboveAndAtTheEnd) {
                                 root / "round", mountpoint / "below", fs::path("/")}) {
     EXPECT_FALSE(leads_to_mount(other, mountpoint)) << other;
   }
+}
+
+TEST(SamePlace, FollowsAsManyLinksAsTheKernel) {
+  const test::TempDir directory;
+  const fs::path root = fs::canonical(directory.path());
+  fs::create_directory(root / "0");
+  for (int i = 1; i <= 41; ++i) {
+    fs::create_directory_symlink(std::to_string(i - 1), root / std::to_string(i));
+  }
+  EXPECT_TRUE(fs::is_directory(root / "40"));
+  EXPECT_TRUE(leads_to_mount(root / "40", root / "0"));
+  EXPECT_FALSE(leads_to_mount(root / "41", root / "0"));
 }
 
 TEST(SamePlace, ADescriptorIsWhateverItWasGivenAs) {
