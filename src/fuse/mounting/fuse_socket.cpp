@@ -7,7 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -29,7 +28,6 @@ namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kListen = "listen:";
 /// How often it is looked whether to stop, and whether the other side is there by now: the first
@@ -44,13 +42,13 @@ Error failure(const FuseSocket& socket, const std::string& what) {
 class Wait {
  public:
   Wait(const FuseSocket& socket, std::chrono::seconds patience, const std::atomic<bool>& stop)
-      : socket_(socket), patience_(patience), deadline_(Clock::now() + patience), stop_(stop) {}
+      : socket_(socket), patience_(patience), deadline_(deadline_after(patience)), stop_(stop) {}
 
   /// @throws Error kIo if it is over.
   /// @param missing what is waited for, for the message.
   void require_time(const char* missing) const {
     if (stop_) throw failure(socket_, "a signal ended the mount before it was ready");
-    if (Clock::now() < deadline_) return;
+    if (PollClock::now() < deadline_) return;
     throw failure(socket_, std::string(missing) + " within " + std::to_string(patience_.count()) +
                                (patience_.count() == 1 ? " second" : " seconds"))
         .hint("start the program that hands the descriptor over, or raise --fuse-socket-wait");
@@ -59,7 +57,7 @@ class Wait {
  private:
   const FuseSocket& socket_;
   std::chrono::seconds patience_;
-  Clock::time_point deadline_;
+  PollClock::time_point deadline_;
   const std::atomic<bool>& stop_;
 };
 
@@ -72,7 +70,7 @@ class Address {
     if (name.size() >= sizeof(address_.sun_path)) {
       const fs::path parent = socket.path.parent_path();
       directory_.emplace(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-      if (directory_->get() < 0) throw io_error("enter", parent, errno);
+      if (!*directory_) throw io_error("enter", parent, errno);
       name = "/proc/self/fd/" + std::to_string(directory_->get()) + "/" +
              socket.path.filename().native();
     }
@@ -93,7 +91,7 @@ class Address {
 
 Descriptor new_socket() {
   Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (made.get() < 0) throw io_error("make a socket", "", errno);
+  if (!made) throw io_error("make a socket", "", errno);
   return made;
 }
 
@@ -130,10 +128,7 @@ class Listener {
  public:
   explicit Listener(const FuseSocket& socket) : path_(socket.path), socket_(new_socket()) {
     const Address address(socket);
-    if (!bind_to(address)) {
-      remove_leftover(address);
-      if (!bind_to(address)) throw io_error("make the socket", path_, errno);
-    }
+    while (!bind_to(address)) remove_leftover(socket);
     if (::listen(socket_.get(), SOMAXCONN) != 0) {
       const int error = errno;
       ::unlink(path_.c_str());
@@ -149,6 +144,7 @@ class Listener {
  private:
   /// Only this user and root may connect, because the other side decides which users see the
   /// checkpoint.
+  /// @return whether nothing was at the path.
   bool bind_to(const Address& address) {
     const mode_t mask = ::umask(0177);
     const bool bound = ::bind(socket_.get(), address.get(), Address::size()) == 0;
@@ -160,13 +156,12 @@ class Listener {
 
   /// Of a process that was killed.
   /// @throws Error kUsage if it is something else.
-  void remove_leftover(const Address& address) const {
+  void remove_leftover(const FuseSocket& socket) const {
     struct stat stat {};
     const bool is_socket = ::lstat(path_.c_str(), &stat) == 0 && S_ISSOCK(stat.st_mode);
-    if (is_socket) {
-      const Descriptor attempt = new_socket();
-      const bool answers = ::connect(attempt.get(), address.get(), Address::size()) == 0;
-      if (!answers && errno == ECONNREFUSED && ::unlink(path_.c_str()) == 0) return;
+    if (is_socket && try_to_connect(socket, new_socket()) == ECONNREFUSED &&
+        ::unlink(path_.c_str()) == 0) {
+      return;
     }
     throw Error(ErrorKind::kUsage, is_socket ? "another process listens on this socket"
                                              : "something that is no socket is here already")
@@ -204,16 +199,15 @@ int only_descriptor(const FuseSocket& socket, const DescriptorMessage& message) 
                               " descriptors were handed over, but a mount has one")
         .hint("hand over the descriptor that was mounted, without clones of it");
   }
-  const int received = message.descriptors.front().get();
-  if (const std::string fault = fault_of_fuse_descriptor(received); !fault.empty()) {
+  // The message closes its own, which may have the number of a standard stream.
+  Descriptor kept(::fcntl(message.descriptors.front().get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!kept) throw io_error("keep the descriptor of", socket.path, errno);
+  if (const std::string fault = fault_of_fuse_descriptor(kept.get()); !fault.empty()) {
     throw Error(ErrorKind::kUsage, fault)
         .in_file(socket.path)
         .hint("hand over a descriptor of /dev/fuse that was mounted with mount(2)");
   }
-  // The message closes its own.
-  const int kept = ::fcntl(received, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (kept < 0) throw io_error("keep the descriptor of", socket.path, errno);
-  return kept;
+  return kept.release();
 }
 
 /// A listening socket may also get connections from programs that do not have the descriptor.
@@ -222,7 +216,6 @@ HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connecti
   for (;;) {
     wait.require_time("no descriptor came through this socket");
     std::vector<pollfd> polls;
-    polls.reserve(connections.size() + 1);
     for (const Descriptor& each : connections) polls.push_back({each.get(), POLLIN, 0});
     if (listener != nullptr) polls.push_back({listener->get(), POLLIN, 0});
     if (!poll_until(polls, deadline_after(kLook))) continue;
@@ -243,8 +236,8 @@ HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connecti
     }
     connections = std::move(open);
     if (listener == nullptr) continue;
-    const int accepted = ::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (accepted >= 0) connections.emplace_back(accepted);
+    Descriptor accepted(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (accepted) connections.push_back(std::move(accepted));
   }
 }
 

@@ -59,8 +59,8 @@ constexpr unsigned kRemoteKib = 4096;
 
 unsigned read_ahead_for(const std::filesystem::path& source) noexcept {
   if (is_url(source)) return kRemoteKib;
-  struct statfs info {};
-  if (::statfs(source.c_str(), &info) != 0) return kLocalKib;
+  struct statfs info {};  // stays without a type if it cannot be examined
+  ::statfs(source.c_str(), &info);
   return is_remote_type(type_of(info)) ? kRemoteKib : kLocalKib;
 }
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/mountpoint.h"
 
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +12,6 @@
 
 #include "fuse/mounting/unmount.h"
 #include "support/errors.h"
-#include "unit/fuse/fake_kernel.h"
 #include "unit/fuse/own_mounts.h"
 
 namespace reshardfs {
@@ -50,17 +44,6 @@ class Mountpoint : public test::OwnMounts {
   const fs::path& root = root_;
   std::string text;
 };
-
-/// A root whose attributes the kernel keeps for an hour.
-fuse_lowlevel_ops operations_of_a_directory() {
-  fuse_lowlevel_ops operations{};
-  operations.getattr = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) {
-    struct stat directory {};
-    directory.st_mode = S_IFDIR | 0755;
-    fuse_reply_attr(request, &directory, 3600);
-  };
-  return operations;
-}
 
 /// Of these, those that mount.
 class MountpointOfAMount : public Mountpoint {
@@ -204,20 +187,7 @@ TEST_F(MountpointOfAMount, IsInNoneWhoseProcessHasEnded) {
   });
   inside([&] {
     {
-      const test::UnservedMount mount(place_);
-      test::BareSession session(operations_of_a_directory(), nullptr);
-      fuse_custom_io io{};
-      io.read = [](int device, void* buffer, std::size_t size, void*) {
-        return ::read(device, buffer, size);
-      };
-      io.writev = [](int device, iovec* pieces, int count, void*) {
-        return ::writev(device, pieces, count);
-      };
-      ASSERT_EQ(fuse_session_custom_io(session.get(), &io, ::dup(mount.device())), 0);
-      const std::jthread serving([&] {
-        session.process_one();  // FUSE_INIT
-        session.process_one();
-      });
+      const test::AnsweredMount mount(place_);
       EXPECT_TRUE(fs::is_directory(place_));
     }
     EXPECT_TRUE(fs::is_directory(place_)) << "the kernel has forgotten it";

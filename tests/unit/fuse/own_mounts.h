@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -20,6 +23,7 @@
 #include "fuse/mounting/own_namespaces.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"
+#include "unit/fuse/fake_kernel.h"
 
 namespace reshardfs::test {
 
@@ -44,6 +48,44 @@ class UnservedMount {
  private:
   const Descriptor device_{::open("/dev/fuse", O_RDWR | O_CLOEXEC)};
   const std::filesystem::path place_;
+};
+
+/// A FUSE mount of an empty directory, whose first two requests libfuse answers: that for the
+/// agreement, and one more. The kernel keeps the attributes of the directory.
+class AnsweredMount {
+ public:
+  explicit AnsweredMount(const std::filesystem::path& place) : mount_(place) {
+    fuse_custom_io io{};
+    io.read = [](int device, void* buffer, std::size_t size, void*) {
+      return ::read(device, buffer, size);
+    };
+    io.writev = [](int device, iovec* pieces, int count, void*) {
+      return ::writev(device, pieces, count);
+    };
+    EXPECT_EQ(fuse_session_custom_io(session_.get(), &io, ::dup(mount_.device())), 0);
+    answering_ = std::jthread([this] {
+      session_.process_one();
+      session_.process_one();
+    });
+  }
+
+ private:
+  static const fuse_lowlevel_ops& operations() {
+    static const fuse_lowlevel_ops those = [] {
+      fuse_lowlevel_ops all{};
+      all.getattr = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) {
+        struct stat directory {};
+        directory.st_mode = S_IFDIR | 0755;
+        fuse_reply_attr(request, &directory, 3600);
+      };
+      return all;
+    }();
+    return those;
+  }
+
+  const UnservedMount mount_;
+  BareSession session_{operations(), nullptr};
+  std::jthread answering_;
 };
 
 /// A directory for mounts of child processes that are root in namespaces of their own.
