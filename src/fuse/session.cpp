@@ -9,7 +9,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,34 +73,14 @@ class MessageCollector {
   std::string text_;
 };
 
-class Arguments {
- public:
-  explicit Arguments(const std::string& words) {
-    for (const char* word : {"reshardfs", "-o", words.c_str()}) {
-      if (fuse_opt_add_arg(&arguments_, word) != 0) {
-        fuse_opt_free_args(&arguments_);
-        throw std::bad_alloc();
-      }
-    }
-  }
-  Arguments(const Arguments&) = delete;
-  Arguments& operator=(const Arguments&) = delete;
-  ~Arguments() { fuse_opt_free_args(&arguments_); }
-
-  fuse_args* get() { return &arguments_; }
-
- private:
-  fuse_args arguments_{.argc = 0, .argv = nullptr, .allocated = 0};
-};
-
 /// A process without free descriptors after mounting could not even unmount.
 void require_descriptors() {
   constexpr std::size_t kNeeded = 8;
   std::vector<Descriptor> free;
   while (free.size() < kNeeded) {
-    const int fd = ::open("/", O_PATH | O_CLOEXEC);
-    if (fd < 0) throw io_error("keep files open for the mount", "", errno);
-    free.emplace_back(fd);
+    Descriptor file(::open("/", O_PATH | O_CLOEXEC));
+    if (!file) throw io_error("keep files open for the mount", "", errno);
+    free.push_back(std::move(file));
   }
 }
 
@@ -109,22 +88,26 @@ void require_descriptors() {
 fuse_session* new_session(const MountOptions& options, const fuse_lowlevel_ops& operations,
                           void* served) {
   const MessageCollector messages;
-  Arguments arguments(mount_words(options));
+  std::string program = "reshardfs";
+  std::string option = "-o";
+  std::string its_words = mount_words(options);
+  std::array words{program.data(), option.data(), its_words.data()};
+  fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(words.size()), words.data());
   fuse_session* const session =
-      fuse_session_new(arguments.get(), &operations, sizeof(fuse_lowlevel_ops), served);
+      fuse_session_new(&arguments, &operations, sizeof(fuse_lowlevel_ops), served);
+  fuse_opt_free_args(&arguments);  // those that libfuse has made of them
   if (session == nullptr) throw unknown_mount_option(messages.text());
   return session;
 }
 
 /// Ends the connection, and gives libfuse a descriptor that reports this: the write end of a pipe
-/// without a reader.
-/// @return whether that was possible.
-bool end_connection(fuse_session* session) noexcept {
+/// without a reader. Without a descriptor for that, the end of the process does it.
+void end_connection(fuse_session* session) noexcept {
   try {
     const Pipe pipe;
-    return ::dup2(pipe.writer.get(), fuse_session_fd(session)) >= 0;
+    ::dup2(pipe.writer.get(), fuse_session_fd(session));
   } catch (const std::exception&) {
-    return false;
+    // As above.
   }
 }
 
@@ -145,9 +128,8 @@ Session::~Session() {
     fuse_session_destroy(session_);
     return;
   }
-  // libfuse unmounts any mount at the place unless the connection has ended. So the connection must
-  // end first if the place does not show this mount.
-  if (!mount_ || is_in_place() || end_connection(session_)) fuse_session_unmount(session_);
+  // libfuse unmounts any mount at the place, so the place must show this one.
+  if (!mount_ || is_in_place()) fuse_session_unmount(session_);
   // And it takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
   // leave a dead directory.
   detach();
@@ -175,14 +157,14 @@ void Session::mount() {
 
 std::string Session::replay(const Negotiation& before) {
   // In the place of the mount's descriptor, which libfuse closes itself.
-  const int place = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (place < 0) throw io_error("open", "/dev/null", errno);
-  channel_.connect(session_, place);
+  Descriptor place(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!place) throw io_error("open", "/dev/null", errno);
+  channel_.connect(session_, place.release());
   return channel_.replay(session_, before);
 }
 
 void Session::adopt(Descriptor fuse, std::optional<MountEntry> place) {
-  if (::dup3(fuse.get(), fuse_session_fd(session_), O_CLOEXEC) < 0) {
+  if (::dup3(fuse.get(), fuse_session_fd(session_), O_CLOEXEC) == -1) {
     throw io_error("keep the mount's descriptor", "/dev/fuse", errno);
   }
   mount_ = std::move(place);
@@ -209,7 +191,7 @@ void Session::detach() noexcept {
 void Session::abandon() noexcept {
   const bool in_place = is_in_place();
   fuse_session_exit(session_);  // no complaint of libfuse about replies that come too late
-  end_connection(session_);     // without a descriptor left, the end of the process does it
+  end_connection(session_);
   if (in_place) take_away();
 }
 

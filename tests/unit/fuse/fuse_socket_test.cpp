@@ -2,7 +2,6 @@
 #include "fuse/mounting/fuse_socket.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -130,10 +129,6 @@ class FuseSocketTest : public test::OwnMounts {
   }
   /// The number of the next file that is opened.
   static int next_descriptor() { return Descriptor(::dup(STDERR_FILENO)).get(); }
-  static void limit_descriptors(int end) {
-    const rlimit limit{static_cast<rlim_t>(end), static_cast<rlim_t>(end)};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  }
 
   const fs::path path_ = root_ / "s";
   const Descriptor null_{::open("/dev/null", O_RDWR | O_CLOEXEC)};
@@ -256,7 +251,7 @@ TEST_F(FuseSocketTest, TakesOnlyTheOneDescriptorOfALiveMount) {
 
 TEST_F(FuseSocketTest, NeedsDescriptors) {
   const int null = null_.get();
-  const auto room_for_two = [] { limit_descriptors(next_descriptor() + 2); };
+  const auto room_for_two = [] { test::limit_descriptors(2); };
   in_child([&] {  // of the connection, and of one that has come
     EXPECT_THAT(failure_after({null, null}, room_for_two),
                 HasSubstr("what was handed over has not all arrived; raise"));
@@ -265,7 +260,7 @@ TEST_F(FuseSocketTest, NeedsDescriptors) {
     EXPECT_THAT(failure_after({null}, room_for_two), HasSubstr("keep the descriptor of"));
   });
   in_child([&] {
-    limit_descriptors(next_descriptor());
+    test::limit_descriptors(0);
     EXPECT_THAT(failure({path_, false}, 1h), HasSubstr("make a socket"));
   });
 }
