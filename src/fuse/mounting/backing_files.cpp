@@ -45,7 +45,7 @@ void BackingFiles::refused(int error, const std::string& what) noexcept {
 
 void BackingFiles::try_out() {
   const Descriptor file(::memfd_create("reshardfs", MFD_CLOEXEC));
-  if (file.get() < 0) return;  // the first opening will tell
+  if (!file) return;  // the first opening will tell
   const std::int32_t number = kernel_.add(file.get());
   if (number > 0) {
     kernel_.remove(number);
@@ -56,17 +56,10 @@ void BackingFiles::try_out() {
 
 std::shared_ptr<BackingFiles::Way> BackingFiles::enter(InodeNumber inode) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Way>& way = ways_[inode];
-  if (!way) {
-    try {
-      way = std::make_shared<Way>();
-    } catch (...) {
-      ways_.erase(inode);
-      throw;
-    }
-  }
-  ++way->openings;
-  return way;
+  auto found = ways_.find(inode);
+  if (found == ways_.end()) found = ways_.emplace(inode, std::make_shared<Way>()).first;
+  ++found->second->openings;
+  return found->second;
 }
 
 BackingFiles::Backing BackingFiles::find_backing(const VirtualFile& file) {

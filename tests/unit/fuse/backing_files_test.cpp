@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "reshardfs/error.h"
 
 #include "storage/descriptor_pool.h"
+#include "support/caught_log.h"
 #include "support/errors.h"
+#include "support/in_child.h"
 #include "support/sources.h"
 
 namespace reshardfs {
@@ -49,10 +52,13 @@ class File final : public VirtualFile {
 /// A kernel that numbers what it is given from 1 on, or refuses it.
 struct BackingFilesTest : testing::Test {
   std::int32_t add(int) {
-    if (refusal != 0) return -refusal;
+    if (refusal != 0) return refusal == kNothing ? 0 : -refusal;
     listed.insert(++last);
     return last;
   }
+
+  /// As a refusal: neither a number nor an errno.
+  static constexpr int kNothing = -1;
 
   int refusal = 0;
   std::int32_t last = 0;
@@ -115,6 +121,41 @@ TEST_F(BackingFilesTest, TriesAFileOutAndLeavesNothing) {
   files.try_out();
   EXPECT_EQ(last, 1);
   EXPECT_EQ(listed, std::set<std::int32_t>{});
+  test::in_child([this] {
+    test::limit_descriptors(0);
+    files.try_out();
+    EXPECT_EQ(last, 1) << "there was no file to try";
+  });
+}
+
+TEST_F(BackingFilesTest, SayOnceWhyTheKernelRefusesThem) {
+  const std::string begin = "warning: no passthrough: the kernel refuses ";
+  const std::string end = "; reads go through reshardfs\n";
+  const struct {
+    int error;
+    std::string reason;
+  } cases[] = {{EPERM, "this process lacks the capability SYS_ADMIN"},
+               {ELOOP, "it is on a file system that itself lies on another (overlayfs)"},
+               {EINVAL, "Invalid argument"},
+               {kNothing, "Success"}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.reason);
+    const test::CaughtLog log;
+    refusal = each.error;
+    listed = {0};
+    BackingFiles tried({.add = [this](int descriptor) { return add(descriptor); },
+                        .remove = [this](std::int32_t number) { listed.erase(number); }});
+    tried.try_out();
+    tried.open(7, equal);
+    EXPECT_EQ(tried.close(7), nullptr);
+    EXPECT_EQ(log.text(), begin + "backing files: " + each.reason + end);
+    EXPECT_EQ(listed, std::set<std::int32_t>{0});
+  }
+  const test::CaughtLog log;
+  refusal = EPERM;
+  files.open(7, equal);
+  files.close(7);
+  EXPECT_EQ(log.text(), begin + "'memory.ckpt': " + cases[0].reason + end);
 }
 
 TEST(BackingFiles, AreOneForEachFileHoweverManyThreadsOpenIt) {
