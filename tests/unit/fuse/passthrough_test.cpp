@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mounting/passthrough.h"
 
+#include <linux/fuse.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,29 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr bool kIsBuilt = FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17);
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17) && defined(FUSE_DEV_IOC_BACKING_OPEN)
+constexpr bool kIsBuilt = true;
+
+TEST(Passthrough, IsWantedOfAKernelThatHasItBelowOtherFileSystems) {
+  fuse_conn_info connection{};
+  connection.capable = FUSE_CAP_PASSTHROUGH;
+  EXPECT_TRUE(want_passthrough(connection));
+  EXPECT_EQ(connection.want, FUSE_CAP_PASSTHROUGH);
+  EXPECT_EQ(connection.max_backing_stack_depth, FUSE_BACKING_STACKED_UNDER);
+}
+
+TEST(Passthrough, TakesThePlaceOfTheOtherWaysToRead) {
+  fuse_file_info info{};
+  info.direct_io = 1;
+  info.keep_cache = 1;
+  read_from_backing_file(info, 7);
+  EXPECT_EQ(info.backing_id, 7);
+  EXPECT_EQ(info.direct_io, 0U);
+  EXPECT_EQ(info.keep_cache, 0U);
+}
+#else
+constexpr bool kIsBuilt = false;
+#endif
 
 TEST(Passthrough, IsNotWantedOfAKernelThatLacksIt) {
   fuse_conn_info connection{};
