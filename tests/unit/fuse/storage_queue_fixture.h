@@ -117,9 +117,9 @@ class StorageQueueTest : public testing::Test {
   /// Lets one of the steps go, and waits for the end of the thread that began last.
   void end_last() {
     steps.back().let_go();
-    steps.pop_back();
     threads.back().join();
     threads.pop_back();
+    steps.pop_back();
   }
   /// Ticks until what runs is late.
   void be_late() {
