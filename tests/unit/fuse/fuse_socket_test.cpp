@@ -260,7 +260,7 @@ TEST_F(FuseSocketTest, NeedsDescriptors) {
     EXPECT_THAT(failure_after({null}, room_for_two), HasSubstr("keep the descriptor of"));
   });
   in_child([&] {
-    test::limit_descriptors(0);
+    refuse_call(SYS_socket, EMFILE);
     EXPECT_THAT(failure({path_, false}, 1h), HasSubstr("make a socket"));
   });
 }

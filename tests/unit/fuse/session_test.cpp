@@ -230,7 +230,7 @@ TEST_F(SessionTest, NeedsDescriptorsToTakeAMountOver) {
     Server successor(place_);
     expect_error(ErrorKind::kIo, {"keep the mount's descriptor"},
                  [&] { successor.session->adopt(Descriptor(), std::nullopt); });
-    test::limit_descriptors(0);
+    refuse_call(SYS_openat, EMFILE);
     expect_error(ErrorKind::kIo, {"/dev/null"}, [&] { successor.session->replay({}); });
   });
 }
