@@ -334,6 +334,7 @@ int run_map_show(const Given& given) {
   if (found == targets.end()) {
     if (!met.mapping.problems.empty()) throw met.mapping.problems.front().error();
     std::vector<std::string> names;
+    names.reserve(targets.size());
     for (const auto& target : targets) names.push_back(target.name);
     throw Error(ErrorKind::kMissing, "the map shows no tensor of this name")
         .for_parameter(arguments.parameter)

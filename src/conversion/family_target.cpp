@@ -317,7 +317,7 @@ Known<FamilyCut> FamilyTarget::cut_of_weight(const std::string& name, const Shap
 Known<FamilyCut> FamilyTarget::cut_of_part(const FamilyTensor& tensor, const ParallelSizes& sizes,
                                            const TensorPlan* plan) const {
   const WeightPart& part = *tensor.part;
-  const Known<FamilyCut> stated = cut_of_weight(part.weight, part.shape, tensor.made_by, plan);
+  Known<FamilyCut> stated = cut_of_weight(part.weight, part.shape, tensor.made_by, plan);
   if (!stated) return stated;
   FamilyCut cut = *stated;
   cut.whole = std::nullopt;  // that of the weight

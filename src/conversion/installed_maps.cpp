@@ -58,7 +58,7 @@ std::filesystem::path installed_maps_directory() {
       other_program().empty() ? std::filesystem::read_symlink("/proc/self/exe", failed)
                               : other_program();
   if (!failed) {
-    const std::filesystem::path beside =
+    std::filesystem::path beside =
         program.parent_path().parent_path() / "share" / "reshardfs" / "maps";
     if (std::filesystem::is_directory(beside, failed)) return beside;
   }

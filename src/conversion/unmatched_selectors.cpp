@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "reshardfs/error.h"
 
 #include "base/text/glob.h"
@@ -191,9 +193,11 @@ void add_unmatched_casts(const std::vector<std::string>& texts,
       continue;
     }
     const std::string types = texts[i].substr(texts[i].rfind(':') + 1);
+    const auto with_types = [&](const std::string& near) {
+      return fmt::format("{}:{}", near, types);
+    };
     unmatched.add(option + "matches no parameter" +
-                  near_glob_words("--cast", glob, names,
-                                  [&](const std::string& near) { return near + ":" + types; }));
+                  near_glob_words("--cast", glob, names, with_types));
   }
 }
 

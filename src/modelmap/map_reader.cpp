@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "modelmap/map_toml.h"
 
@@ -24,14 +28,15 @@ std::string key_text(const toml::key& key) {
   fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
 }
 
-using Keys = std::vector<std::string_view>;
+using Keys = std::span<const std::string_view>;
 
-const Keys kBlockKeys = {"name",  "from",  "to",       "stack", "when",
-                         "types", "range", "optional", "stage"};
-const Keys kRuleKeys = {"to",    "from",  "shape",    "each",    "ops",      "to_shape",
-                        "range", "when",  "types",    "require", "optional", "part",
-                        "rest",  "whole", "to_whole", "stage"};
-const Keys kAliasKeys = {"side", "name", "of", "when", "range", "emit", "stage"};
+constexpr std::array<std::string_view, 9> kBlockKeys = {
+    "name", "from", "to", "stack", "when", "types", "range", "optional", "stage"};
+constexpr std::array<std::string_view, 16> kRuleKeys = {
+    "to",    "from",    "shape",    "each", "ops",  "to_shape", "range",    "when",
+    "types", "require", "optional", "part", "rest", "whole",    "to_whole", "stage"};
+constexpr std::array<std::string_view, 7> kAliasKeys = {"side",  "name", "of",   "when",
+                                                        "range", "emit", "stage"};
 
 class MapReader {
  public:
@@ -181,8 +186,8 @@ class MapReader {
 
   /// Calls `read` with each table of [[key]], or with each of its rows, which share the other keys.
   template <typename Read>
-  void for_each_row(const std::string& key, const Keys& keys, const Read& read) {
-    Keys all = keys;
+  void for_each_row(const std::string& key, Keys keys, const Read& read) {
+    std::vector<std::string_view> all(keys.begin(), keys.end());
     all.insert(all.end(), {"columns", "rows"});
     for_each_table(file_, key, [&](const toml::table& source) {
       const TomlTable table(source, "[[" + key + "]]", all);
@@ -194,7 +199,7 @@ class MapReader {
     });
   }
 
-  static std::vector<std::string> columns_of(const TomlTable& table, const Keys& keys) {
+  static std::vector<std::string> columns_of(const TomlTable& table, Keys keys) {
     std::vector<std::string> columns = read_map_texts("columns", table.at("columns"));
     const auto fail = [&](const std::string& column, const std::string& why) {
       fail_at_line(table.line_of_key("columns"), in_quotes(column) + " of 'columns' is " + why);

@@ -91,6 +91,7 @@ std::vector<bool> taken_names(const ModelMap& map, Direction direction,
   SideNames names(map, direction, variables);
   names.add_aliases(map, direction, variables);
   std::vector<bool> taken;
+  taken.reserve(tensors.size());
   for (const SourceTensor& tensor : tensors) taken.push_back(names.takes(tensor.name));
   return taken;
 }

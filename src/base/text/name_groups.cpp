@@ -124,7 +124,7 @@ void join(Alike& alike, std::size_t at, NumberLists& lists) {
   const auto is_before = [&](std::uint32_t a, std::uint32_t b) {
     const auto way = std::lexicographical_compare_three_way(
         alike.row(a).begin(), alike.row(a).end(), alike.row(b).begin(), alike.row(b).end());
-    return way != 0 ? way < 0 : apart[a] < apart[b];
+    return std::is_eq(way) ? apart[a] < apart[b] : std::is_lt(way);
   };
   // Most names are in the order of their numbers.
   if (!std::is_sorted(order.begin(), order.end(), is_before)) {

@@ -216,6 +216,7 @@ HandedDescriptor take(const FuseSocket& socket, std::vector<Descriptor> connecti
   for (;;) {
     wait.require_time("no descriptor came through this socket");
     std::vector<pollfd> polls;
+    polls.reserve(connections.size() + 1);
     for (const Descriptor& each : connections) polls.push_back({each.get(), POLLIN, 0});
     if (listener != nullptr) polls.push_back({listener->get(), POLLIN, 0});
     if (!poll_until(polls, deadline_after(kLook))) continue;

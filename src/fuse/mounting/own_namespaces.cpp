@@ -82,7 +82,7 @@ MountRights mount_rights() {
 std::filesystem::path find_program(const std::string& name, const std::string& path) {
   std::istringstream directories(path);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    const auto program = std::filesystem::path(directory.empty() ? "." : directory) / name;
+    auto program = std::filesystem::path(directory.empty() ? "." : directory) / name;
     std::error_code failed;
     if (::access(program.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(program, failed)) {
       return program;

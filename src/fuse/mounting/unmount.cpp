@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <exception>
@@ -228,10 +229,9 @@ bool has_device(const MountEntry& mount) {
 }
 
 bool is_device_here(const std::string& device) {
-  for (const MountEntry& entry : parse_mount_table(text_of_file("/proc/self/mountinfo"))) {
-    if (entry.device == device) return true;
-  }
-  return false;
+  const std::vector<MountEntry> now = parse_mount_table(text_of_file("/proc/self/mountinfo"));
+  return std::any_of(now.begin(), now.end(),
+                     [&](const MountEntry& entry) { return entry.device == device; });
 }
 
 }  // namespace
