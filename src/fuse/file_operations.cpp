@@ -21,7 +21,7 @@ namespace {
 ByteSourcePtr end(ServedTree& all, OpeningHandle handle, std::uint64_t tree) noexcept {
   OpenFilePtr open = all.files.take(handle);
   const bool backed = open != nullptr && open->backed;
-  ByteSourcePtr source = backed ? all.passthrough.files.close(open->inode) : nullptr;
+  ByteSourcePtr source = backed ? all.passthrough.files->close(open->inode) : nullptr;
   open.reset();  // the source may close its files with the last opening
   all.source.closed(tree);
   return source;
@@ -48,7 +48,7 @@ Reply open_file(ServedTree& all, OpenFile file, fuse_file_info info, std::uint64
     info.keep_cache = direct_io ? 0 : 1;
     // Contents that change have no source.
     if (all.passthrough.on && !changes) {
-      const std::int32_t number = all.passthrough.files.open(open->inode, *open->file);
+      const std::int32_t number = all.passthrough.files->open(open->inode, *open->file);
       open->backed = true;
       if (number != BackingFiles::kNone) read_from_backing_file(info, number);
     }

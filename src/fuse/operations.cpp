@@ -80,11 +80,12 @@ void ops::statfs(fuse_req_t request, fuse_ino_t) noexcept {
          [&] { return Reply::statistics(statistics(*served(request).source.current())); });
 }
 
-ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_options)
+ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_options,
+                       Refresher::Limits looks)
     : source(tree_source),
       options(mount_options),
       failures(log_line),
-      refresher([this] { return source.refresh(); }, {}) {}
+      refresher([this] { return source.refresh(); }, looks) {}
 
 const fuse_lowlevel_ops& operations() {
   static const fuse_lowlevel_ops all = make_operations();

@@ -35,7 +35,8 @@ inline constexpr unsigned kMaxThreads = [] {
 /// What the operations work on: the user data of a FUSE session.
 class ServedTree {
  public:
-  ServedTree(TreeSource& source, const MountOptions& options);
+  /// @param looks when the source is looked at.
+  ServedTree(TreeSource& source, const MountOptions& options, Refresher::Limits looks = {});
   ServedTree(const ServedTree&) = delete;
   ServedTree& operator=(const ServedTree&) = delete;
   ~ServedTree() = default;

@@ -102,57 +102,6 @@ std::atomic<int>& receive_error() noexcept {
   return error;
 }
 
-std::string name_body(std::string_view name) {
-  return std::string(name) + '\0';
-}
-
-std::string read_body(std::uint64_t handle, std::uint64_t offset, std::uint32_t size) {
-  fuse_read_in in{};
-  in.fh = handle;
-  in.offset = offset;
-  in.size = size;
-  return bytes_of(in);
-}
-
-std::string open_body(std::uint32_t flags) {
-  fuse_open_in in{};
-  in.flags = flags;
-  return bytes_of(in);
-}
-
-std::string release_body(std::uint64_t handle) {
-  fuse_release_in in{};
-  in.fh = handle;
-  return bytes_of(in);
-}
-
-std::string getxattr_body(std::string_view name, std::uint32_t size) {
-  return listxattr_body(size) + name_body(name);
-}
-
-std::string listxattr_body(std::uint32_t size) {
-  fuse_getxattr_in in{};
-  in.size = size;
-  // Kernels that know of longer ones send them only where that was agreed on.
-  return bytes_of(in).substr(0, 8);
-}
-
-std::vector<ListedName> parse_listing(std::string_view body, bool plus) {
-  const std::size_t before = plus ? sizeof(fuse_entry_out) : 0;
-  std::vector<ListedName> names;
-  while (!body.empty()) {
-    if (body.size() < before + sizeof(fuse_dirent)) throw std::runtime_error("half an entry");
-    const auto entry = as<fuse_dirent>(body.substr(before));
-    const std::size_t length = before + FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + entry.namelen);
-    if (body.size() < length) throw std::runtime_error("half a name");
-    names.push_back({.name = std::string(body.substr(before + FUSE_NAME_OFFSET, entry.namelen)),
-                     .inode = entry.ino,
-                     .next = entry.off});
-    body.remove_prefix(length);
-  }
-  return names;
-}
-
 bool is_unanswered(std::uint32_t opcode) noexcept {
   return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT;
 }

@@ -16,47 +16,19 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/bodies.h"
+
 namespace reshardfs::testing_protocol {
 
 using Milliseconds = std::chrono::milliseconds;
 /// How long a test waits for what must come, so that a busy machine is no failure.
 inline constexpr Milliseconds kPatience{60'000};
 
-/// The bytes of a structure of linux/fuse.h.
-template <typename Struct>
-std::string bytes_of(const Struct& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-/// A structure from the beginning of `bytes`, with zeros for what is missing.
-template <typename Struct>
-Struct as(std::string_view bytes) {
-  Struct value{};
-  bytes.copy(reinterpret_cast<char*>(&value), sizeof value);
-  return value;
-}
-
-/// A name as requests have it, with its NUL.
-std::string name_body(std::string_view name);
-std::string read_body(std::uint64_t handle, std::uint64_t offset, std::uint32_t size);
-std::string open_body(std::uint32_t flags);
-std::string release_body(std::uint64_t handle);
-std::string getxattr_body(std::string_view name, std::uint32_t size);
-std::string listxattr_body(std::uint32_t size);
-
 struct Reply {
   std::uint64_t unique = 0;
   int error = 0;  ///< an errno, or 0
   std::string body;
 };
-
-/// An entry of a READDIR or READDIRPLUS reply.
-struct ListedName {
-  std::string name;
-  std::uint64_t inode = 0;
-  std::uint64_t next = 0;  ///< the position after it
-};
-std::vector<ListedName> parse_listing(std::string_view body, bool plus);
 
 /// Whether the protocol has no answer to it. INTERRUPT may have one: EAGAIN.
 bool is_unanswered(std::uint32_t opcode) noexcept;

@@ -71,7 +71,7 @@ void read_from_backing_file(fuse_file_info&, std::int32_t) noexcept {}
 void explain_passthrough(Passthrough& passthrough) noexcept {
   try {
     if (passthrough.on) {
-      passthrough.files.try_out();
+      passthrough.files->try_out();
     } else if (RESHARDFS_PASSTHROUGH == 0) {
       log_warning(
           LogEvent::kPassthroughOff,

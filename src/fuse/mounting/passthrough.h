@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "fuse/libfuse.h"
 #include "fuse/mounting/backing_files.h"
@@ -27,7 +28,9 @@ struct Passthrough {
   int device = -1;
   /// Whether the kernel may read sources itself. Set when INIT comes.
   std::atomic<bool> on = false;
-  BackingFiles files{kernel_backing_files(device)};
+  /// Never nullptr.
+  std::unique_ptr<BackingFiles> files =
+      std::make_unique<BackingFiles>(kernel_backing_files(device));
 };
 
 /// Lets the kernel answer the reads of an opening.

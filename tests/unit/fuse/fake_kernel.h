@@ -17,7 +17,7 @@
 
 #include "base/posix/descriptor.h"
 #include "fuse/libfuse.h"
-#include "protocol/fake_kernel.h"
+#include "protocol/bodies.h"
 
 namespace reshardfs::test {
 
