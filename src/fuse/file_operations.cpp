@@ -88,7 +88,7 @@ void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source
 /// The file that reads of an opening read, or the error.
 struct FileOrError {
   OpenFilePtr open;
-  int error = 0;  ///< an errno, if there is none
+  int error = 0;  ///< an errno, if there is no file
 };
 
 /// Of an opening that a process before this one has answered.
@@ -114,13 +114,13 @@ FileOrError find_opened_before(ServedTree& all, InodeNumber inode, OpeningHandle
     // It may have been closed since: of a killed program before the read has ended.
     if (!all.openings->tree_of(handle)) all.files.remove(handle);
   }
-  return {std::move(open), 0};
+  return {std::move(open)};
 }
 
 FileOrError find_open(ServedTree& all, InodeNumber inode, OpeningHandle handle) noexcept {
   try {
     OpenFilePtr open = all.files.find(handle);
-    if (open != nullptr && open->inode == inode) return {std::move(open), 0};
+    if (open != nullptr && open->inode == inode) return {std::move(open)};
     return find_opened_before(all, inode, handle, open);
   } catch (...) {
     return {nullptr, errno_of_current_exception()};

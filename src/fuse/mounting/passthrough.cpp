@@ -47,13 +47,6 @@ BackingFiles::Kernel kernel_backing_files(const int& device) {
               }};
 }
 
-void read_from_backing_file(fuse_file_info& info, std::int32_t number) noexcept {
-  info.backing_id = number;
-  // The kernel would let direct_io win, and refuses to keep a cache beside the source's own.
-  info.direct_io = 0;
-  info.keep_cache = 0;
-}
-
 #else
 
 bool want_passthrough(fuse_conn_info&) noexcept {
@@ -64,9 +57,16 @@ BackingFiles::Kernel kernel_backing_files(const int&) {
   return {.add = [](int) -> std::int32_t { return -EOPNOTSUPP; }, .remove = [](std::int32_t) {}};
 }
 
-void read_from_backing_file(fuse_file_info&, std::int32_t) noexcept {}
-
 #endif
+
+void read_from_backing_file(fuse_file_info& info, [[maybe_unused]] std::int32_t number) noexcept {
+#if RESHARDFS_PASSTHROUGH
+  info.backing_id = number;
+#endif
+  // The kernel would let direct_io win, and refuses to keep a cache beside the source's own.
+  info.direct_io = 0;
+  info.keep_cache = 0;
+}
 
 void explain_passthrough(Passthrough& passthrough) noexcept {
   try {

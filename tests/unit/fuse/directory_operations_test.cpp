@@ -156,6 +156,20 @@ TEST_F(DirectoryOperations, AListingOfWhatIsNotKnownAnyMoreIsStale) {
   EXPECT_EQ(list_error(kRootInode, handle), ESTALE);
 }
 
+TEST_F(DirectoryOperations, TheKernelKeepsForADayWhatDoesNotChange) {
+  source.show(tree_of({"d/a", "e/a"}, "d"));
+  const auto seconds = [this](std::uint64_t directory, const std::string& name) {
+    const auto entry = as<fuse_entry_out>(lookup(directory, name).body);
+    EXPECT_EQ(entry.attr_valid, entry.nodeid == 0 ? 0 : entry.entry_valid);
+    return entry.entry_valid;
+  };
+  constexpr std::uint64_t kDay = 86400;
+  EXPECT_EQ(seconds(node("e"), "a"), kDay);
+  EXPECT_EQ(seconds(node("e"), "b"), kDay) << "there is none";
+  EXPECT_EQ(seconds(node("d"), "a"), 1U);
+  EXPECT_EQ(seconds(node("d"), "b"), 1U) << "there is none";
+}
+
 // --- openings of directories that stay as they are ---------------------------------------------
 
 TEST_F(DirectoryOperations, AnOpeningCountsForItsTreeUntilItIsClosed) {
@@ -333,9 +347,19 @@ TEST_F(DirectoryOperations, WhatIsHandedOverIsClosedByTheOther) {
   ask_in_vain(FUSE_RELEASEDIR, d, release_body(handle));
   EXPECT_EQ(served.openings->count(), 1U);
   EXPECT_EQ(served.listings.count(), 1U);
-  ask_in_vain(FUSE_OPENDIR, d, open_body(0));
+  fuse_interrupt_in interrupt{};
+  interrupt.unique = ask_in_vain(FUSE_OPENDIR, d, open_body(0));
   EXPECT_EQ(served.openings->count(), 1U) << "the kernel has not heard of it";
   EXPECT_EQ(served.listings.count(), 1U);
+  // Otherwise libfuse would still keep the request, and take this for its interrupt.
+  const std::uint64_t unique = ask_in_vain(FUSE_INTERRUPT, 0, bytes_of(interrupt));
+  served.channel.open();
+  kernel.ask(FUSE_GETATTR, d, bytes_of(fuse_getattr_in{}));
+  session.process_one();
+  const KernelAnswer answer = kernel.answer();
+  EXPECT_EQ(answer.unique, unique) << "of an interrupt of nothing";
+  EXPECT_EQ(answer.error, EAGAIN);
+  EXPECT_EQ(kernel.answer().error, 0);
 }
 
 }  // namespace

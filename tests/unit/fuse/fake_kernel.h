@@ -49,6 +49,7 @@ class FakeKernel {
     header.opcode = opcode;
     header.unique = unique_ += 2;
     header.nodeid = node;
+    header.pid = static_cast<std::uint32_t>(::getpid());
     return bytes_of(header) + std::string(body);
   }
   static std::string init(std::uint32_t flags = 0, std::uint32_t flags2 = 0) {
@@ -65,6 +66,8 @@ class FakeKernel {
     EXPECT_EQ(::send(kernel_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
+  /// The number of the next request.
+  std::uint64_t next_unique() const noexcept { return unique_ + 2; }
   /// @return the request's number.
   std::uint64_t ask(std::uint32_t opcode, std::uint64_t node, std::string_view body = {}) {
     send(request(opcode, node, body));
@@ -107,22 +110,20 @@ class BareSession {
   }
   BareSession(const BareSession&) = delete;
   BareSession& operator=(const BareSession&) = delete;
-  ~BareSession() {
-    fuse_session_destroy(session_);
-    std::free(buffer_.mem);
-  }
+  ~BareSession() { fuse_session_destroy(session_); }
 
   fuse_session* get() const { return session_; }
 
   /// Takes the next request and answers it on this thread.
   void process_one() {
-    ASSERT_GT(fuse_session_receive_buf(session_, &buffer_), 0);
-    fuse_session_process_buf(session_, &buffer_);
+    fuse_buf buffer{};
+    EXPECT_GT(fuse_session_receive_buf(session_, &buffer), 0);
+    fuse_session_process_buf(session_, &buffer);
+    std::free(buffer.mem);
   }
 
  private:
   fuse_session* session_ = nullptr;
-  fuse_buf buffer_{};
 };
 
 }  // namespace reshardfs::test

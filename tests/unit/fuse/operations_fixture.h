@@ -87,7 +87,7 @@ class StagedSource final : public TreeSource {
 class OperationsTest : public testing::Test {
  protected:
   explicit OperationsTest(MountOptions its_options = {}) : options(std::move(its_options)) {
-    served.channel.connect(session_.get(), kernel.device());
+    served.channel.connect(session.get(), kernel.device());
     EXPECT_EQ(call(FUSE_INIT, 0, FakeKernel::init()).error, 0);
   }
   ~OperationsTest() override {
@@ -106,10 +106,11 @@ class OperationsTest : public testing::Test {
     EXPECT_FALSE(kernel.has_answer()) << "a second one";
     return answer;
   }
-  /// A request that is not answered.
-  void ask_in_vain(std::uint32_t opcode, std::uint64_t node, std::string_view body) {
-    ask(opcode, node, body);
+  /// A request that is not answered. @return its number.
+  std::uint64_t ask_in_vain(std::uint32_t opcode, std::uint64_t node, std::string_view body) {
+    const std::uint64_t unique = ask(opcode, node, body);
     EXPECT_FALSE(kernel.has_answer());
+    return unique;
   }
   int error_of(std::uint32_t opcode, std::uint64_t node, std::string_view body = {}) {
     return call(opcode, node, body).error;
@@ -129,15 +130,14 @@ class OperationsTest : public testing::Test {
   const MountOptions options;
   /// Every request for a look is followed, and waited for.
   ServedTree served{source, options, {.fresh_for = 0ms, .patience = 1h, .idle = 1h}};
+  BareSession session{operations(), &served};
 
  private:
   std::uint64_t ask(std::uint32_t opcode, std::uint64_t node, std::string_view body) {
     request_number() = kernel.ask(opcode, node, body);
-    session_.process_one();
+    session.process_one();
     return request_number();
   }
-
-  BareSession session_{operations(), &served};
 };
 
 }  // namespace reshardfs::test
