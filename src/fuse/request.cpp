@@ -54,8 +54,8 @@ int errno_of_current_exception() noexcept {
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   } catch (...) {
-    return EIO;
   }
+  return EIO;
 }
 
 namespace {
@@ -81,8 +81,8 @@ Failure current_failure() {
   } catch (const std::exception& error) {
     return {error.what(), error.what()};
   } catch (...) {
-    return {"", "an exception of unknown type"};
   }
+  return {"", "an exception of unknown type"};
 }
 
 }  // namespace
