@@ -19,12 +19,10 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kBytes = RequestTable::kSlots * RequestTable::kSlotBytes;
-
 /// None where there is no room for it (RLIMIT_FSIZE), or no such call.
-Descriptor new_memory() noexcept {
+Descriptor new_memory(std::size_t bytes) noexcept {
   Descriptor memory(::memfd_create("reshardfs-requests", MFD_CLOEXEC));
-  if (memory && ::ftruncate(memory.get(), static_cast<off_t>(kBytes)) != 0) return Descriptor();
+  if (memory && ::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return Descriptor();
   return memory;
 }
 
@@ -50,7 +48,7 @@ bool has_answer(std::uint32_t opcode) noexcept {
 
 }  // namespace
 
-RequestTable::RequestTable() : RequestTable(new_memory()) {}
+RequestTable::RequestTable() : RequestTable(new_memory(kBytes)) {}
 
 RequestTable::RequestTable(Descriptor memory) : memory_(std::move(memory)) {
   // Only what is used of it becomes memory.

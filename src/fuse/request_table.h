@@ -56,6 +56,7 @@ class RequestTable {
 
  private:
   using Slot = std::uint32_t;
+  static constexpr std::size_t kBytes = kSlots * kSlotBytes;
 
   char* bytes_of(Slot slot) const noexcept { return slots_ + std::size_t{slot} * kSlotBytes; }
   Slot highest() const noexcept;

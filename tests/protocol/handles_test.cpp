@@ -95,6 +95,16 @@ TEST_F(ProtocolHandles, NoneIsLeftOfAnOpeningWhoseProgramIsGone) {
   EXPECT_TRUE(testing_mount::eventually([this] { return source.open_files() == 0; }));
   EXPECT_TRUE(holds_snapshots(0));
   EXPECT_TRUE(holds_trees(0));
+  OpeningTable& openings = *session->served().openings;
+  EXPECT_TRUE(testing_mount::eventually([&openings] { return openings.count() == 0; }));
+
+  // That of a killed process, whose answer the kernel has taken, counts.
+  ASSERT_TRUE(openings.add(opening_handle(kernel().next_unique(), false), 0));
+  kernel().refuse_next_reply();
+  kernel().send(FUSE_OPEN, plain, open_body(0));
+  EXPECT_TRUE(testing_mount::eventually([] { return refused_reply() == 0; }));
+  EXPECT_TRUE(testing_mount::eventually([this] { return source.open_files() == 0; }));
+  EXPECT_EQ(openings.count(), 1U);
 }
 
 TEST_F(ProtocolHandles, NoneIsLeftAfterManyInRandomOrder) {

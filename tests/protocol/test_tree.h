@@ -30,7 +30,7 @@ class AttributedFile : public testing_mount::PatternFile {
   std::optional<std::string> attribute(std::string_view name) const override {
     if (name == kListed) return std::string(kListedValue);
     if (name == "longest") return std::string(65536, 'x');
-    if (name == "large") return std::string(70000, 'x');
+    if (name == "large") return std::string(65537, 'x');
     if (name == "broken") throw std::runtime_error("broken");
     return std::nullopt;
   }

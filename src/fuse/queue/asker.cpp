@@ -15,7 +15,6 @@ Asker Asker::of(fuse_req_t request) noexcept {
 
 void Asker::describe(LogFields& fields) const {
   fields.duration = Clock::now() - since;
-  if (thread <= 0) return;
   ProcText text;
   if (read_proc(thread, "status", text)) fields.client_pid = process_of_status(text.data());
   // A thread that ends has both files, or neither.

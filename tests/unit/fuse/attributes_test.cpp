@@ -3,8 +3,11 @@
 
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include <gtest/gtest.h>
+
+#include "unit/vfs/sized_file.h"
 
 namespace reshardfs {
 namespace {
@@ -138,10 +141,13 @@ TEST(Attributes, TimesBefore1970KeepPositiveNanoseconds) {
 }
 
 TEST(Attributes, OfTheWholeTree) {
-  const Tree tree = TreeBuilder().build();
-  const struct statvfs statistics = reshardfs::statistics(tree);
-  EXPECT_EQ(statistics.f_files, 1U);
-  EXPECT_EQ(statistics.f_blocks, 0U);
+  TreeBuilder builder;
+  builder.add_file("x", testing_vfs::file_of(4097));
+  const struct statvfs statistics = reshardfs::statistics(std::move(builder).build());
+  EXPECT_EQ(statistics.f_files, 2U);
+  EXPECT_EQ(statistics.f_bsize, 4096U);
+  EXPECT_EQ(statistics.f_frsize, 4096U);
+  EXPECT_EQ(statistics.f_blocks, 2U);
   EXPECT_EQ(statistics.f_bfree, 0U);
   EXPECT_EQ(statistics.f_namemax, 255U);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,7 +25,17 @@ TEST(BufferPool, UsesTheLastBufferAgain) {
   BufferPool pool;
   const std::byte* first = pool.take(10).bytes().data();
   EXPECT_EQ(pool.take(20).bytes().data(), first);
+  EXPECT_EQ(pool.take(std::size_t{1} << 20).bytes().data(), first) << "as large as most reads";
 }
+
+// The sanitizers end a program that asks for so much.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(BufferPool, SaysThatThereIsNoMemory) {
+  BufferPool pool;
+  EXPECT_THROW(pool.take(std::size_t{1} << 62), std::bad_alloc);
+  EXPECT_EQ(pool.free_buffers(), 0U);
+}
+#endif
 
 TEST(BufferPool, KeepsNoMoreThanAreInUseWithoutAStall) {
   BufferPool pool;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/kernel_caches.h"
 
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <sys/socket.h>
 
@@ -143,6 +144,12 @@ TEST_F(KernelCachesTest, NamesThatAreGoneOrNewOrOfOtherNodesAreForgotten) {
   change.is_replaced = false;
   tell();
   EXPECT_THAT(names, UnorderedElementsAre(name(kRootInode, "gone"), name(a, "x")));
+}
+
+TEST_F(KernelCachesTest, AKernelThatTakesNoMessageEndsIt) {
+  const TreePtr tree = tree_of({"x"});
+  fuse_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(told({.names = names_of(*tree)}, tree), testing::IsEmpty());
 }
 
 }  // namespace

@@ -106,14 +106,17 @@ TEST(OpeningTable, TrustsNoCountBeyondItsEnd) {
 TEST(OpeningTable, ReadsAgainWhatAnotherProcessHasClosed) {
   Entries entries;
   OpeningTable first(entries);
+  first.add(9, 1);
   first.add(10, 1);
+  first.remove(9);
   OpeningTable second(entries);
   second.remove(10);
   first.reread();
   EXPECT_EQ(first.count(), 0U);
   EXPECT_TRUE(first.add(11, 1));
   EXPECT_TRUE(first.add(12, 2));
-  EXPECT_EQ(OpeningTable(entries).count(), 2U) << "each has a place of its own";
+  EXPECT_TRUE(first.add(13, 2));
+  EXPECT_EQ(OpeningTable(entries).count(), 3U) << "each has a place of its own";
 }
 
 TEST(OpeningTable, TakesManyThreads) {

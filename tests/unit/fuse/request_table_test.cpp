@@ -22,6 +22,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
+
 namespace reshardfs {
 namespace {
 
@@ -174,10 +176,13 @@ TEST_F(RequestTableTest, UsesEverySlotAgain) {
       receive(filled, request(FUSE_READ, unique += 2, sizeof(fuse_in_header)));
     }
     EXPECT_TRUE(filled.is_complete());
+    receive(filled, request(FUSE_READ, unique += 2));
+    EXPECT_FALSE(filled.is_complete()) << "there is no other slot";
+    filled.answered(unique);
     EXPECT_EQ(filled.unanswered().size(), RequestTable::kSlots - 1);
     EXPECT_EQ(of_other_process(filled).unanswered().size(), RequestTable::kSlots - 1);
   };
-  table.reread();
+  for (int i = 0; i < 2; ++i) table.reread();
   fill(table);
   for (std::uint64_t i = 2; i <= unique; i += 2) table.answered(i);
   fill(table);
@@ -209,6 +214,12 @@ TEST_F(RequestTableTest, KeepsItsSlotsWhereNothingComes) {
   }
   EXPECT_TRUE(table.is_complete());
   EXPECT_TRUE(table.unanswered().empty());
+}
+
+TEST_F(RequestTableTest, NeedsMemoryThatCanBeShared) {
+  const int no_memory = ::dup(ends_[0]);
+  test::expect_error(ErrorKind::kIo, {"keep requests in memory"},
+                     [no_memory] { const RequestTable table{Descriptor(no_memory)}; });
 }
 
 TEST_F(RequestTableTest, LearnsWhatAnotherProcessHasDone) {
