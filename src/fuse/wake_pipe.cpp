@@ -5,8 +5,6 @@
 
 #include <cerrno>
 
-#include "base/posix/poll_until.h"
-
 namespace reshardfs {
 
 void WakePipe::post(Event event) const noexcept {
@@ -17,12 +15,16 @@ void WakePipe::post(Event event) const noexcept {
 
 Event WakePipe::wait() const {
   for (;;) {
-    if (const auto event = wait_for(std::chrono::milliseconds(-1))) return *event;
+    if (const auto event = wait_until(kForever)) return *event;
   }
 }
 
 std::optional<Event> WakePipe::wait_for(std::chrono::milliseconds timeout) const {
-  if (!wait_readable(pipe_.reader.get(), deadline_after(timeout))) return {};
+  return wait_until(deadline_after(timeout));
+}
+
+std::optional<Event> WakePipe::wait_until(PollClock::time_point deadline) const {
+  if (!wait_readable(pipe_.reader.get(), deadline)) return {};
   char byte = 0;
   if (::read(pipe_.reader.get(), &byte, 1) != 1) return {};
   return static_cast<Event>(byte);

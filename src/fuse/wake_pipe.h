@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/posix/descriptor.h"
+#include "base/posix/poll_until.h"
 
 namespace reshardfs {
 
@@ -45,6 +46,8 @@ class WakePipe {
   int write_end() const noexcept { return pipe_.writer.get(); }
 
  private:
+  std::optional<Event> wait_until(PollClock::time_point deadline) const;
+
   const Pipe pipe_{O_NONBLOCK};
 };
 

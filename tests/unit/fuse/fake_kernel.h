@@ -4,6 +4,7 @@
 
 #include <linux/fuse.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -114,6 +115,15 @@ class BareSession {
 
   fuse_session* get() const { return session_; }
 
+  /// Without a channel. @param device taken over
+  void connect(int device) {
+    fuse_custom_io io{};
+    io.read = [](int from, void* buffer, std::size_t size, void*) {
+      return ::read(from, buffer, size);
+    };
+    io.writev = [](int to, iovec* pieces, int count, void*) { return ::writev(to, pieces, count); };
+    EXPECT_EQ(fuse_session_custom_io(session_, &io, device), 0);
+  }
   /// Takes the next request and answers it on this thread.
   void process_one() {
     fuse_buf buffer{};

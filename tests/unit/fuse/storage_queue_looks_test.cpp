@@ -117,6 +117,16 @@ TEST_F(StorageQueueTest, TellsOfTheReadThatHasWaitedLongest) {
   let_all_go();
 }
 
+TEST_F(StorageQueueTest, OfReadsThatCameTogetherTellsOfTheFirst) {
+  ask(7, WaitClass::kRead, now);
+  ask(8, WaitClass::kRead, now);
+  queue.tick(now + StallWatch::kAfter);
+  const auto stall = queue.stall();
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->asked.inode, 7U);
+  let_all_go();
+}
+
 TEST_F(StorageQueueTest, AReadOfTheStallTimeIsStalled) {
   ask(7, WaitClass::kRead, now);
   queue.tick(now + StallWatch::kAfter);
