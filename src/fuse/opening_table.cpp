@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
+#include <new>
 
 namespace reshardfs {
 namespace {
@@ -82,21 +82,20 @@ std::optional<std::size_t> OpeningTable::take_entry() {
   return used + 1;
 }
 
-bool OpeningTable::add(OpeningHandle handle, std::uint64_t tree) noexcept {
+bool OpeningTable::add(OpeningHandle handle, std::uint64_t tree) {
   const std::lock_guard lock(mutex_);
+  const auto [it, is_new] = by_handle_.try_emplace(handle);
+  if (!is_new) return false;
+  it->second.tree = tree;
   try {
-    const auto [it, is_new] = by_handle_.try_emplace(handle);
-    if (!is_new) return false;
-    it->second.tree = tree;
     it->second.entry = take_entry();
-    if (!it->second.entry) return true;
-    Entry& entry = entries_[*it->second.entry];
-    store(entry.handle, handle);
-    store(entry.tree_plus_1, tree + 1);
-  } catch (const std::exception&) {
-    // No memory to know of it, or to tell another process: its tree may be dropped before it is
-    // closed.
+  } catch (const std::bad_alloc&) {
+    // No memory to tell another process.
   }
+  if (!it->second.entry) return true;
+  Entry& entry = entries_[*it->second.entry];
+  store(entry.handle, handle);
+  store(entry.tree_plus_1, tree + 1);
   return true;
 }
 

@@ -38,8 +38,8 @@ class OpeningTable {
   OpeningTable& operator=(const OpeningTable&) = delete;
   ~OpeningTable() = default;
 
-  /// @return whether it is new.
-  bool add(OpeningHandle handle, std::uint64_t tree) noexcept;
+  /// @return whether it is new. @throws std::bad_alloc
+  bool add(OpeningHandle handle, std::uint64_t tree);
   /// @return its tree; nullopt if there was no such opening.
   std::optional<std::uint64_t> remove(OpeningHandle handle) noexcept;
   std::optional<std::uint64_t> tree_of(OpeningHandle handle) const noexcept;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/reply.h"
 
+#include <cerrno>
+#include <new>
+
 #include "fuse/served_tree.h"
 
 namespace reshardfs {
@@ -60,7 +63,12 @@ void Reply::send(fuse_req_t request, Opened& opened) noexcept {
       return;
     }
     // Before the kernel knows: a process that is killed between the two leaves it noted.
-    is_new = all.openings->add(opened.info.fh, opened.tree);
+    try {
+      is_new = all.openings->add(opened.info.fh, opened.tree);
+    } catch (const std::bad_alloc&) {
+      fuse_reply_err(request, ENOMEM);
+      return;
+    }
     // Refused if the program has been killed meanwhile, or if a process that was killed has
     // answered: then the opening that it has noted counts.
     if (fuse_reply_open(request, &opened.info) != 0) {

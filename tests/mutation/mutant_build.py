@@ -34,7 +34,7 @@ PROPERTY = ["--pairs", "60", "--seed", "1", "--tensors", "10"]
 # Who judges a layer's mutants: its own tests first.
 JUDGES = {"layout": ["unit_layout", "unit_plan", "property"],
           "plan": ["unit_plan", "unit_view", "unit_report", "property"],
-          "fuse": ["unit_fuse", "protocol_tests"],
+          "fuse": ["unit_fuse", "protocol_tests", "no_memory"],
           "storage": ["unit_storage", "protocol_tests"]}
 # A test that mounts leaves neither a process nor a mount, whatever a mutant does. The shell is the first
 # process of a namespace, takes in daemons, and lets go of its copies of other mounts. A process that waits

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The queue of a mount's requests, and what is handed over with a mount.
 #include <linux/fuse.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,10 +20,15 @@
 #include "base/posix/descriptor_message.h"
 #include "daemon/handover/memory_record.h"
 #include "failing_allocations.h"
+#include "fuse/event_log.h"
+#include "fuse/kernel_caches.h"
 #include "fuse/opening_table.h"
 #include "fuse/queue/storage_queue.h"
 #include "fuse/request_table.h"
 #include "fuse/served_tree.h"
+#include "fuse/wake_pipe.h"
+#include "support/recorded_log.h"
+#include "unit/vfs/sized_file.h"
 
 namespace reshardfs::no_memory {
 namespace {
@@ -131,6 +140,53 @@ TEST(Requests, NeedNoMemoryToBeKept) {
     EXPECT_EQ(allocations_of(Threads::kThisOne, [&] { table.answered(unique); }), 0U);
     EXPECT_EQ(table.unanswered().size(), --kept);
   }
+}
+
+TEST(Log, HasALineAsItShouldBeOrAsItsFormat) {
+  const std::string text(1000, 'x');
+  int lines = 0;
+  const test::RecordedLog log([&lines](auto, std::string_view) { ++lines; });
+  with_each_failing(
+      Threads::kThisOne, [&] { log_error(LogEvent::kMountFailed, "no {}", text); },
+      [&] { EXPECT_EQ(std::exchange(lines, 0), 1); });
+}
+
+TEST(KernelCaches, AreToldOrTheLogIs) {
+  int warnings = 0;
+  const test::RecordedLog log([&warnings](auto, std::string_view) { ++warnings; });
+  TreeBuilder builder;
+  for (const char* const path : {"a/x", "a/y", "b/x"}) {
+    builder.add_file(path, testing_vfs::file_of(1));
+  }
+  const auto tree = std::make_shared<const Tree>(std::move(builder).build());
+  const TreeChange change{.names = names_of(*tree), .is_replaced = true};
+  const auto [kernel, device] = message_sockets();
+  const WakePipe events;
+  bool has_begun = false;
+  const auto tell = [&, fuse = device.get()] {
+    KernelCaches caches;
+    caches.start(fuse, change, tree, events);
+    has_begun = true;
+    while (events.wait() != Event::kToldKernel) continue;
+    caches.stop(1h);
+  };
+  const auto count_messages = [from = kernel.get()] {
+    std::array<char, 4096> message{};
+    int count = 0;
+    while (::recv(from, message.data(), message.size(), MSG_DONTWAIT) > 0) ++count;
+    return count;
+  };
+  tell();
+  const int all = count_messages();
+  EXPECT_GT(all, 0);
+  has_begun = false;
+  with_each_failing(Threads::kAll, tell, [&] {
+    const int told = count_messages();
+    if (std::exchange(has_begun, false)) {
+      EXPECT_EQ(warnings, told == all ? 0 : 1);
+    }
+    warnings = 0;
+  });
 }
 
 TEST(HandedOver, IsWholeOrAsItWas) {
