@@ -142,6 +142,27 @@ TEST(Requests, NeedNoMemoryToBeKept) {
   }
 }
 
+TEST(Requests, AreKeptByEachTableThatCanBeMade) {
+  const auto [own, other] = message_sockets();
+  std::vector<char> buffer(kRequestBytes);
+  std::string text(sizeof(fuse_in_header), '\0');
+  fuse_in_header header{};
+  header.len = sizeof header;
+  header.opcode = FUSE_GETATTR;
+  std::memcpy(text.data(), &header, sizeof header);
+  bool is_kept = true;
+  with_each_failing(
+      Threads::kThisOne,
+      [&, device = own.get(), kernel = other.get()] {
+        RequestTable table;
+        is_kept = false;
+        ::send(kernel, text.data(), text.size(), 0);
+        table.receive(device, buffer.data(), buffer.size());
+        is_kept = table.is_complete();
+      },
+      [&] { EXPECT_TRUE(is_kept); });
+}
+
 TEST(Log, HasALineAsItShouldBeOrAsItsFormat) {
   const std::string text(1000, 'x');
   int lines = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace reshardfs {
 namespace {
@@ -45,6 +46,21 @@ TEST(BufferPool, KeepsNoMoreThanAreInUseWithoutAStall) {
     EXPECT_EQ(pool.free_buffers(), 0U);
   }
   EXPECT_EQ(pool.free_buffers(), BufferPool::kMostFree);
+}
+
+TEST(BufferPool, FreesWhatItDoesNotKeep) {
+  BufferPool pool;
+  const auto bytes_in_use_after = [&pool](std::size_t leases) {
+    {
+      std::vector<BufferPool::Lease> stuck;
+      for (std::size_t i = 0; i < leases; ++i) stuck.push_back(pool.take(10));
+    }
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  bytes_in_use_after(BufferPool::kMostFree);
+  const std::size_t kept = bytes_in_use_after(BufferPool::kMostFree);
+  EXPECT_LT(bytes_in_use_after(2 * BufferPool::kMostFree), kept + (std::size_t{1} << 20));
 }
 
 TEST(BufferPool, NeverLendsOneBufferTwice) {
