@@ -85,6 +85,22 @@ TEST_F(KilledPrograms, LeaveNothingOfWhatIsStuckOrWaitsForItsTurn) {
   let_all_go();
 }
 
+TEST_F(KilledPrograms, NeedNoTickWhereTheKernelTellsOfTheSignal) {
+  for (const bool is_killed : {false, true}) {
+    killed = is_killed;
+    fuse_interrupt_in interrupt{};
+    interrupt.unique = kernel.next_unique();
+    ask();
+    kernel.ask(FUSE_INTERRUPT, 0, bytes_of(interrupt));
+    session.process_one();
+    ASSERT_EQ(kernel.has_answer(), is_killed) << "other signals end no request";
+  }
+  EXPECT_EQ(kernel.answer().error, EINTR);
+  tick();
+  tick();
+  EXPECT_EQ(kernel.answer().error, EINTR) << "of the first";
+}
+
 TEST_F(KilledPrograms, AreLookedForAtEachTick) {
   const std::weak_ptr<int> held = ask();
   for (int tick_number = 0; tick_number < 4; ++tick_number) {
