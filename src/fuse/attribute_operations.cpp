@@ -44,8 +44,7 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* full_name,
     return;
   }
   name.remove_prefix(kAttributePrefix.size());
-  ServedTree& all = served(request);
-  const TreePtr tree = all.source.current();
+  const TreePtr tree = served(request).source.current();
   const Node* node = tree->find(inode);
   if (node == nullptr || node->file == nullptr) {
     fuse_reply_err(request, node == nullptr ? ESTALE : ENODATA);
@@ -60,9 +59,7 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* full_name,
     answer_in_turn(request, inode, "getxattr", cheap ? WaitClass::kMade : WaitClass::kAttribute,
                    std::move(make));
   } catch (...) {
-    const int error = errno_of_current_exception();
-    log_failure(all, {inode, "getxattr", Asker::of(request)});
-    fuse_reply_err(request, error);
+    answer_failure(request, {inode, "getxattr", Asker::of(request)});
   }
 }
 

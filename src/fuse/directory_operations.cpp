@@ -258,7 +258,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept {
                      return make();
                    });
   } catch (...) {
-    fuse_reply_err(request, errno_of_current_exception());
+    answer_failure(request, {parent, "lookup", Asker::of(request)});
   }
 }
 

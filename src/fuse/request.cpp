@@ -113,6 +113,12 @@ void log_failure(ServedTree& served, const Asked& asked) noexcept {
   }
 }
 
+void answer_failure(fuse_req_t request, const Asked& asked) noexcept {
+  const int error = errno_of_current_exception();
+  log_failure(served(request), asked);
+  fuse_reply_err(request, error);
+}
+
 std::uint64_t& request_number() noexcept {
   static thread_local std::uint64_t number = 0;
   return number;

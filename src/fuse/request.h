@@ -31,6 +31,9 @@ inline ServedTree& served(fuse_req_t request) {
 /// Counts and logs the exception that is being handled, with the path.
 void log_failure(ServedTree& served, const Asked& asked) noexcept;
 
+/// Logs it, and answers with its errno.
+void answer_failure(fuse_req_t request, const Asked& asked) noexcept;
+
 /// The result of `make`, or the errno of its exception.
 /// @throws StuckRead if `make` does.
 template <typename Make>

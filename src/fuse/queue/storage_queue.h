@@ -51,7 +51,7 @@ class StorageQueue {
   explicit StorageQueue(Ticks ticks = Ticks::kByItself);
   StorageQueue(const StorageQueue&) = delete;
   StorageQueue& operator=(const StorageQueue&) = delete;
-  ~StorageQueue() { stop(); }
+  ~StorageQueue() = default;
 
   /// @param wake makes the given number of idle threads call help(); must not throw. Work that they
   ///        do not take is offered again at the next tick. Call this before the first submit().

@@ -146,7 +146,23 @@ TEST_F(KernelCachesTest, NamesThatAreGoneOrNewOrOfOtherNodesAreForgotten) {
   EXPECT_THAT(names, UnorderedElementsAre(name(kRootInode, "gone"), name(a, "x")));
 }
 
-TEST_F(KernelCachesTest, AKernelThatTakesNoMessageEndsIt) {
+TEST_F(KernelCachesTest, RunsWhileTheKernelTakesNoMessage) {
+  const TreePtr tree = tree_of({"x"});
+  std::array<char, 4096> bytes{};
+  while (::send(fuse_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
+  KernelCaches caches;
+  EXPECT_FALSE(caches.is_running());
+  caches.start(fuse_.get(), {.names = names_of(*tree)}, tree, events_);
+  EXPECT_TRUE(caches.is_running());
+  EXPECT_FALSE(caches.stop(std::chrono::milliseconds(0)));
+  while (!events_.wait_for(std::chrono::milliseconds(0))) {
+    ::recv(kernel_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  }
+  EXPECT_TRUE(caches.stop(std::chrono::hours(1)));
+  EXPECT_FALSE(caches.is_running());
+}
+
+TEST_F(KernelCachesTest, AKernelThatRefusesEachMessageEndsIt) {
   const TreePtr tree = tree_of({"x"});
   fuse_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_THAT(told({.names = names_of(*tree)}, tree), testing::IsEmpty());
