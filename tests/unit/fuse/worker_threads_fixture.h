@@ -32,7 +32,8 @@ inline constexpr fuse_ino_t kStored = 200;
 class WorkerThreadsTest : public testing::Test {
  protected:
   WorkerThreadsTest() {
-    signals_.set(kKickSignal, signal_action([](int) {}, 0));
+    kicks = 0;
+    signals_.set(kKickSignal, signal_action([](int) { ++kicks; }, 0));
     fuse_custom_io io{};
     io.read = read;
     io.writev = write;
@@ -65,6 +66,10 @@ class WorkerThreadsTest : public testing::Test {
     const std::uint64_t unique = ask(node);
     EXPECT_EQ(kernel.answer().unique, unique);
   }
+  /// Work of the storage queue that this thread runs.
+  void submit_here() {
+    served.storage.submit(nullptr, WaitClass::kRead, 0, [] { return Reply::error(0); });
+  }
   /// The next reads of the device fail with these.
   void fail_reads(std::deque<int> errors) {
     const std::lock_guard lock(mutex_);
@@ -81,6 +86,7 @@ class WorkerThreadsTest : public testing::Test {
   ServedTree served{source, options};
   WakePipe events;
   std::atomic<std::uint64_t> number_seen = 0;
+  static inline std::atomic<int> kicks;  ///< that threads have got
 
  private:
   static fuse_lowlevel_ops operations() {

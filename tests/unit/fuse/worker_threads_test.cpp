@@ -5,19 +5,24 @@
 #include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "fuse/event_log.h"
 #include "support/no_threads.h"
+#include "support/recorded_log.h"
 #include "unit/fuse/worker_threads_fixture.h"
 
 namespace reshardfs::test {
@@ -88,6 +93,7 @@ TEST_F(WorkerThreadsTest, ThreadsThatRunWorkOfTheStorageQueueComeInAddition) {
 TEST_F(WorkerThreadsTest, AnIdleThreadTakesWorkForWhichThereIsAPermitAgain) {
   workers.start();
   init();
+  Step& busy = hold(kHeld);  // of the first thread
   expect_answer(1);
   std::deque<Step> steps(limits_of(WaitClass::kFile).permits);
   std::vector<std::thread> stuck;
@@ -107,6 +113,8 @@ TEST_F(WorkerThreadsTest, AnIdleThreadTakesWorkForWhichThereIsAPermitAgain) {
   });
   ran.get_future().wait();  // those before it are late meanwhile
   expect_answer(2);
+  busy.let_go();
+  kernel.answer();
   for (Step& step : steps) step.let_go();
   for (std::thread& thread : stuck) thread.join();
 }
@@ -163,6 +171,71 @@ TEST_F(WorkerThreadsTest, SaysOnceThatItLacksThreadsUntilOneCanBeStartedAgain) {
   const std::size_t second = log.find(line, first + 1);
   ASSERT_NE(second, std::string::npos) << log;
   EXPECT_EQ(log.find(line, second + 1), std::string::npos) << log;
+}
+
+TEST_F(WorkerThreadsTest, APauseIsNoEndOfALackOfThreads) {
+  int warnings = 0;
+  const RecordedLog log([&warnings](auto, std::string_view) { ++warnings; });
+  workers.start();
+  {
+    const NoThreads none;
+    init();
+  }
+  EXPECT_EQ(warnings, 1);
+  workers.pause();
+  submit_here();
+  workers.start();
+  {
+    const NoThreads none;
+    expect_answer(1);
+  }
+  workers.pause();
+  EXPECT_EQ(warnings, 1);
+}
+
+TEST_F(WorkerThreadsTest, NoneIsStartedWithoutNeed) {
+  const std::ptrdiff_t before = threads();
+  workers.start();
+  init();
+  expect_answer(1);
+  const std::ptrdiff_t enough = threads();
+  workers.start();
+  EXPECT_EQ(threads(), enough) << "one waits for requests";
+  Step& held = hold(kHeld);
+  const std::ptrdiff_t all = threads() - before;
+  std::ptrdiff_t ended = 0;
+  const auto count = [&ended](Event event) { ended += event == Event::kEnded ? 1 : 0; };
+  EXPECT_FALSE(workers.stop(0ms, count));
+  while (threads() > before + 1) std::this_thread::yield();
+  submit_here();
+  held.let_go();
+  EXPECT_TRUE(workers.stop(1h, count));
+  while (const auto event = events.wait_for(0ms)) count(*event);
+  EXPECT_EQ(ended, all) << "none while they end";
+}
+
+TEST_F(WorkerThreadsTest, LeaveNoMemoryBehind) {
+  const auto used = [] {
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator(maps), {}, '\n');
+  };
+  const std::size_t used_before = used();
+  workers.start();
+  init();
+  const std::ptrdiff_t mapped_before = mappings();
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    workers.pause();
+    workers.start();
+    expect_answer(1);
+  }
+  EXPECT_LT(mappings(), mapped_before + kRounds) << "each stack is one";
+  EXPECT_TRUE(workers.stop(1h));
+  EXPECT_LT(used(), used_before + kRequestBytes) << "each buffer is larger";
 }
 
 TEST_F(WorkerThreadsTest, TakesNoRequestsDuringAPause) {
@@ -241,14 +314,29 @@ TEST_F(WorkerThreadsTest, StopWaitsNoLongerThanItsLimit) {
   kernel.answer();
 }
 
+TEST_F(WorkerThreadsTest, StopWaitsForAThreadThatNeedsItsTime) {
+  workers.start();
+  init();
+  Step& held = hold(kHeld);
+  std::thread releasing([&held] {
+    constexpr int kPatientKicks = 30;  // a signal would leave time for some of them
+    while (kicks < kPatientKicks) std::this_thread::yield();
+    held.let_go();
+  });
+  EXPECT_TRUE(workers.stop(1h));
+  releasing.join();
+  kernel.answer();
+}
+
 TEST_F(WorkerThreadsTest, ASignalCutsTheWaitOfStopShort) {
   workers.start();
   init();
   Step& held = hold(kHeld);
   std::vector<Event> seen;
-  events.post(Event::kSignal);
+  for (const Event event : {Event::kSignal, Event::kStall}) events.post(event);
   EXPECT_FALSE(workers.stop(1h, [&](Event event) { seen.push_back(event); }));
   EXPECT_EQ(std::count(seen.begin(), seen.end(), Event::kSignal), 1);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), Event::kStall), 1) << "there is a little time yet";
   held.let_go();
 }
 
