@@ -11,6 +11,7 @@
 #include <deque>
 #include <filesystem>
 #include <mutex>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -75,8 +76,13 @@ class WorkerThreadsTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     errors_ = std::move(errors);
   }
-  static std::ptrdiff_t threads() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  /// Those that have begun since the test has. Of the test before, one may not be gone yet.
+  std::ptrdiff_t threads() const {
+    std::ptrdiff_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(kThreads)) {
+      count += before_.contains(entry.path()) ? 0 : 1;
+    }
+    return count;
   }
 
   FakeKernel kernel;
@@ -128,7 +134,14 @@ class WorkerThreadsTest : public testing::Test {
     return ::writev(device, pieces, count);
   }
 
+  static constexpr auto kThreads = "/proc/self/task";
+  static std::set<std::filesystem::path> all_threads() {
+    const std::filesystem::directory_iterator threads(kThreads);
+    return {begin(threads), end(threads)};
+  }
+
   static inline WorkerThreadsTest* current_ = nullptr;
+  const std::set<std::filesystem::path> before_ = all_threads();
   SignalHandlers signals_;
   const fuse_lowlevel_ops operations_ = operations();
   BareSession session_{operations_, &served};
