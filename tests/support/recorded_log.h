@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -48,6 +49,19 @@ class RecordedLog {
   };
 
   const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+};
+
+/// Keeps what is logged while it lives, as lines "level: text".
+class CaughtLog {
+ public:
+  const std::string& text() const { return text_; }
+
+ private:
+  mutable std::string text_{};  ///< of a log that is const, too
+  const RecordedLog log_{[this](spdlog::level::level_enum level, std::string_view line) {
+    const auto name = spdlog::level::to_string_view(level);
+    text_.append(name.data(), name.size()).append(": ").append(line).append("\n");
+  }};
 };
 
 }  // namespace reshardfs::test

@@ -15,9 +15,9 @@
 #include "reshardfs/error.h"
 
 #include "storage/descriptor_pool.h"
-#include "support/caught_log.h"
 #include "support/errors.h"
 #include "support/in_child.h"
+#include "support/recorded_log.h"
 #include "support/sources.h"
 
 namespace reshardfs {

@@ -29,8 +29,8 @@
 #include "base/posix/descriptor_message.h"
 #include "base/process/child_process.h"
 #include "support/awaited_call.h"
-#include "support/caught_log.h"
 #include "support/errors.h"
+#include "support/recorded_log.h"
 #include "unit/fuse/own_mounts.h"
 
 namespace reshardfs {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/caught_log.h"
+#include "support/recorded_log.h"
 
 namespace reshardfs {
 namespace {

@@ -20,8 +20,8 @@
 #include <gtest/gtest.h>
 
 #include "fuse/mounting/fuse_descriptor.h"
-#include "support/caught_log.h"
 #include "support/errors.h"
+#include "support/recorded_log.h"
 #include "unit/fuse/fake_kernel.h"
 #include "unit/fuse/own_mounts.h"
 #include "vfs/tree_source.h"
