@@ -333,8 +333,9 @@ int run_mount(const Given& given, StartedProgram& program) {
   job.advise = [&given](const Error& error) { return advised(error, given); };
   // The source may hang until it has been waited for.
   name_mount(arguments, absolute_location(arguments.source));
-  refuse_places_inside(arguments);
+  refuse_outputs_inside(arguments);
   wait_for_source(arguments);
+  refuse_inputs_inside(arguments);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(given);
   }

@@ -14,6 +14,7 @@
 #include "checkpoint/recognition.h"
 #include "cli/advice/command_text.h"
 #include "cli/advice/opened_source.h"
+#include "cli/words/kept_opening.h"
 #include "fuse/mounting/mountpoint.h"
 #include "storage/local/directory.h"
 #include "storage/location.h"
@@ -23,6 +24,17 @@ namespace {
 
 bool is_found_by_path(const MountArguments& arguments) {
   return !arguments.fuse_socket && !arguments.mountpoint.starts_with("/dev/fd/");
+}
+
+void refuse_inside(const MountArguments& arguments, const std::string& option,
+                   const std::string& path) {
+  const std::string& mountpoint = arguments.mountpoint;
+  if (path.empty() || mountpoint.empty() || !is_found_by_path(arguments)) return;
+  if (!is_inside(real_path(path), real_path(mountpoint))) return;
+  throw Error(ErrorKind::kUsage,
+              "lies inside the mount point " + printable(mountpoint) + ", which would hide it")
+      .in_file(path)
+      .hint(fmt::format("choose a --{} outside", option));
 }
 
 }  // namespace
@@ -65,16 +77,15 @@ void require_same_place(const std::string& asked, const HandoverState& state) {
             " again, or unmount it with: " + command_line("umount", {mounted}));
 }
 
-void refuse_places_inside(const MountArguments& arguments) {
-  if (!is_found_by_path(arguments)) return;
-  const std::string& mountpoint = arguments.mountpoint;
+void refuse_outputs_inside(const MountArguments& arguments) {
   for (const char* option : {"log-file", "cache-dir"}) {
-    const std::string path = arguments.given.text(option);
-    if (path.empty() || !is_inside(real_path(path), real_path(mountpoint))) continue;
-    throw Error(ErrorKind::kUsage,
-                "lies inside the mount point " + printable(mountpoint) + ", which would hide it")
-        .in_file(path)
-        .hint(fmt::format("choose a --{} outside", option));
+    refuse_inside(arguments, option, arguments.given.text(option));
+  }
+}
+
+void refuse_inputs_inside(const MountArguments& arguments) {
+  for (const GivenOption& use : arguments.given.options) {
+    if (names_path(use)) refuse_inside(arguments, use.option->name, use.text);
   }
 }
 

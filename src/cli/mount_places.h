@@ -21,14 +21,16 @@ void name_mount(const MountArguments& arguments, const std::filesystem::path& so
 /// @throws Error kUsage if this process cannot find the mount by a path.
 std::vector<std::filesystem::path> paths_to_warm(const MountArguments& arguments);
 
-/// A mount stays where it is. @throws Error kUsage if the command line and the configuration now
-/// name another place than `asked`.
+/// A mount stays where it is. @param asked what the command line and the configuration name now.
+/// @throws Error kUsage if that is another place.
 void require_same_place(const std::string& asked, const HandoverState& state);
 
-/// @throws Error kUsage if the log or the cache lies inside the mount point: the mount would hide
-/// it,
-///         and this process could not open it again without asking itself.
-void refuse_places_inside(const MountArguments& arguments);
+/// The mount would hide them, and a process that takes it over could not open them: after a crash,
+/// it would wait for its own answer.
+/// @throws Error kUsage if the log or the cache lies inside the mount point.
+void refuse_outputs_inside(const MountArguments& arguments);
+/// The same for files that options name, such as strategies. Looks at them.
+void refuse_inputs_inside(const MountArguments& arguments);
 
 /// @param given of `mount`, with a source and a mount point.
 /// @throws Error kUsage if the source is an empty directory and the mount point a checkpoint: then

@@ -253,13 +253,33 @@ class Mistaken(Answers):
     def test_places_inside_the_mount_point(self) -> None:
         link = self.made.directory / "link"
         link.symlink_to(self.mountpoint)
-        for option, place in (("log-file", self.mountpoint / "log"), ("log-file", link / "log"),
+        log = self.made.directory / "log"
+        log.symlink_to(self.mountpoint / "log")
+        for option, place in (("log-file", self.mountpoint / "log"), ("log-file", link / "log"), ("log-file", log),
                               ("cache-dir", self.mountpoint / "a/cache"), ("cache-dir", self.mountpoint)):
             with self.subTest(option=option, place=place):
                 self.answer(["mount", self.made.source, self.mountpoint, *self.strategies(), f"--{option}", place],
                             f"{place}: lies inside the mount point {self.mountpoint}, which would hide it; "
                             f"choose a --{option} outside")
                 self.assertEqual(list(self.mountpoint.iterdir()), [])
+
+    def test_inputs_inside_the_mount_point(self) -> None:
+        """A process that takes the mount over after a crash would wait for its own answer."""
+        names, strategy = self.mountpoint / "names.json", self.mountpoint / "src.ckpt"
+        names.write_text("{}")
+        strategy.write_bytes(self.made.src_strategy.read_bytes())
+        before = sorted(self.mountpoint.iterdir())
+        for option, place in (("src-strategy", strategy), ("src-strategy", self.mountpoint), ("name-map", names)):
+            with self.subTest(option=option, place=place):
+                self.answer(["mount", self.made.source, self.mountpoint, "--nonempty", f"--{option}", place],
+                            f"{place}: lies inside the mount point {self.mountpoint}, which would hide it; "
+                            f"choose a --{option} outside")
+                self.assertEqual(sorted(self.mountpoint.iterdir()), before)
+
+    def test_an_empty_mount_point_beside_a_log(self) -> None:
+        for option in ("log-file", "cache-dir"):
+            self.assertIn("the path of the mount point is empty", self.refused_words(
+                ["mount", self.made.source, "", *self.strategies(), f"--{option}", self.made.directory / "new"]))
 
     def test_an_empty_source_is_not_swapped(self) -> None:
         empty = self.made.directory / "empty"

@@ -131,7 +131,8 @@ Findings place_free(const MountArguments& arguments) {
              .message = shown + ": the process of the mount here has ended",
              .remedy = command_line("umount", {place})}};
   }
-  refuse_places_inside(arguments);
+  refuse_outputs_inside(arguments);
+  refuse_inputs_inside(arguments);
   check_mountpoint(place, absolute_source(arguments.source), arguments.nonempty);
   return {{.name = kMountpointCheck, .message = shown + " can be mounted on"}};
 }

@@ -42,16 +42,17 @@ std::string lasting(const std::string& text, const std::string& what, bool is_pa
   return is_path ? std::filesystem::absolute(text).string() : text;
 }
 
-bool names_path(const Option& option, const std::string& text) {
-  const bool takes_path =
-      option.type.find("FILE") != std::string::npos || option.type.find("DIR") != std::string::npos;
-  if (!takes_path || text.empty()) return false;
-  if (option.name == "map") return is_map_path(text);
-  std::error_code failed;
-  return option.name == "cache-dir" || std::filesystem::exists(text, failed);
-}
-
 }  // namespace
+
+bool names_path(const GivenOption& use) {
+  const auto& [option, text] = use;
+  const bool takes_path = option->type.find("FILE") != std::string::npos ||
+                          option->type.find("DIR") != std::string::npos;
+  if (!takes_path || text.empty()) return false;
+  if (option->name == "map") return is_map_path(text);
+  std::error_code failed;
+  return option->name == "cache-dir" || std::filesystem::exists(text, failed);
+}
 
 KeptOpening kept_opening(const Given& given, const ConversionOptions& options,
                          const Conversion& conversion, KeptFor use) {
@@ -59,8 +60,9 @@ KeptOpening kept_opening(const Given& given, const ConversionOptions& options,
   const auto keep = [&](const std::string& name, const std::string& text) {
     kept.values.push_back({name, std::vector<std::string>{text}, false});
   };
-  for (const auto& [option, text] : given.options) {
-    keep(option->name, lasting(text, "--" + option->name, names_path(*option, text), use));
+  for (const GivenOption& each : given.options) {
+    const std::string& name = each.option->name;
+    keep(name, lasting(each.text, "--" + name, names_path(each), use));
   }
   // A later one counts.
   if (!conversion.step().empty()) keep("step", conversion.step());

@@ -24,6 +24,9 @@ enum class KeptFor : std::uint8_t {
   kFork     ///< stays in the memory of this process and of those that it forks
 };
 
+/// Whether it is the path of a file or a directory that exists, or of a cache or a map.
+RESHARDFS_ENGINE bool names_path(const GivenOption& use);
+
 /// Paths in it are absolute, and it names the step and the run that were taken.
 /// @throws Error kUsage if the source or an option is a URL with a secret, for a pickle.
 RESHARDFS_ENGINE KeptOpening kept_opening(const Given& given, const ConversionOptions& options,

@@ -210,7 +210,7 @@ std::optional<SurvivingMount> find_elsewhere(const MountEntry& unmounted) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const auto number = process_number(entry.path());
     if (!number) continue;
-    // That of a process that may not be inspected is empty, and so is its table.
+    // Those of processes that may not be inspected are empty, and count as one.
     const fs::path space = fs::read_symlink(entry.path() / "ns" / "mnt", failed);
     if (!seen.insert(space).second) continue;
     const auto found = find_in(entry.path(), unmounted);

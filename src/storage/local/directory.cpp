@@ -78,9 +78,18 @@ std::vector<DirectoryEntry> entries_of(DirectoryStream stream, const std::filesy
 }  // namespace
 
 std::filesystem::path real_path(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;  // those that the kernel follows in one path
   std::error_code failed;
-  const auto real = std::filesystem::weakly_canonical(std::filesystem::absolute(path), failed);
-  return failed ? path : real;
+  std::filesystem::path real = std::filesystem::absolute(path, failed);
+  for (int links = 0; !failed && links <= kMostLinks; ++links) {
+    real = std::filesystem::weakly_canonical(real, failed);
+    // What a link leads to need not exist.
+    std::error_code is_none;
+    const auto target = std::filesystem::read_symlink(real, is_none);
+    if (!failed && is_none) return real;
+    real = real.parent_path() / target;
+  }
+  return path;
 }
 
 bool is_inside_by_name(const std::filesystem::path& inner, const std::filesystem::path& outer) {

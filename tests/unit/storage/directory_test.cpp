@@ -46,6 +46,18 @@ TEST(ListDirectory, SaysWhatIsWrong) {
                [&] { list_directory(dir.write("file", "x")); });
 }
 
+TEST(RealPath, FollowsLinksToWhatDoesNotExist) {
+  const TempDir dir;
+  const std::filesystem::path root = std::filesystem::canonical(dir.path());
+  std::filesystem::create_symlink("second", root / "first");
+  std::filesystem::create_symlink(root / "a/none", root / "second");
+  std::filesystem::create_symlink("loop", root / "loop");
+  EXPECT_EQ(real_path(root / "first"), root / "a/none");
+  EXPECT_EQ(real_path(root / "first/x/../y"), root / "first/y") << "no directory can be made there";
+  EXPECT_EQ(real_path(root / "loop"), root / "loop");
+  EXPECT_EQ(real_path(""), "");
+}
+
 TEST(IsInside, KnowsADirectoryByItsOtherNames) {
   const TempDir dir;
   dir.make_directory("a/b");
