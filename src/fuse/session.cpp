@@ -128,8 +128,10 @@ Session::~Session() {
     fuse_session_destroy(session_);
     return;
   }
-  // libfuse unmounts any mount at the place, so the place must show this one.
-  if (!mount_ || is_in_place()) fuse_session_unmount(session_);
+  // libfuse unmounts any mount at the place that it knows, so that must show this one.
+  if (!mount_ || (is_in_place() && mount_->mountpoint == options_.mountpoint)) {
+    fuse_session_unmount(session_);
+  }
   // And it takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
   // leave a dead directory.
   detach();
@@ -197,7 +199,7 @@ void Session::abandon() noexcept {
 
 void Session::take_away() noexcept {
   try {
-    detach_mount(options_.mountpoint);
+    detach_mount(mount_->mountpoint);
   } catch (const std::exception& error) {
     log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
   }
@@ -208,7 +210,9 @@ bool Session::is_in_place() noexcept {
   try {
     // First the table: while there is no notice, the device's number is still this mount's. The
     // mount's own is not if the file system is mounted elsewhere, too (mount --bind).
-    if (!is_still_there(*mount_)) return false;
+    const auto now = found_again(*mount_);
+    if (!now) return false;
+    mount_->mountpoint = now->mountpoint;
   } catch (const std::exception& error) {
     log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
     return false;

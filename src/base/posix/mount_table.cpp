@@ -86,9 +86,13 @@ std::optional<MountEntry> mount_at(const std::filesystem::path& path) {
   return *it;
 }
 
-bool is_still_there(const MountEntry& mount) {
-  const auto now = mount_at(mount.mountpoint);
-  return now && now->id == mount.id && now->device == mount.device;
+std::optional<MountEntry> found_again(const MountEntry& mount) {
+  for (const MountEntry& entry : read_mount_table()) {
+    if (entry.id != mount.id || entry.device != mount.device) continue;
+    const auto top = mount_at(entry.mountpoint);
+    return top && top->id == entry.id ? top : std::nullopt;
+  }
+  return {};
 }
 
 std::vector<MountEntry> reshardfs_mounts() {

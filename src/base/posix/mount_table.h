@@ -32,9 +32,15 @@ std::vector<MountEntry> parse_mount_table(std::string_view text);
 /// @throws Error kIo
 std::optional<MountEntry> mount_at(const std::filesystem::path& path);
 
-/// Whether this mount still exists, rather than a later one at the same place.
+/// This mount where it is now: its directory or one above may have been renamed. Nothing if it is
+/// gone, or if a later one covers it.
 /// @throws Error kIo
-bool is_still_there(const MountEntry& mount);
+std::optional<MountEntry> found_again(const MountEntry& mount);
+
+/// @throws Error kIo
+inline bool is_still_there(const MountEntry& mount) {
+  return found_again(mount).has_value();
+}
 
 inline bool is_reshardfs(const MountEntry& mount) {
   return mount.type == kMountType;

@@ -141,7 +141,8 @@ void Takeover::fail(const std::string& why) noexcept {
     return;
   }
   try {
-    if (state_.mount && is_still_there(*state_.mount)) detach_mount(state_.mount->mountpoint);
+    const auto mount = state_.mount ? found_again(*state_.mount) : std::nullopt;
+    if (mount) detach_mount(mount->mountpoint);
   } catch (const std::exception&) {
     // It may be left there; 'reshardfs umount' takes it away.
   }

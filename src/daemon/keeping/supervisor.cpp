@@ -245,7 +245,7 @@ class Supervisor {
     kept_.reset();
     if (!state || !state->mount) return false;
     try {
-      if (is_still_there(*state->mount)) detach_mount(state->mount->mountpoint);
+      if (const auto mount = found_again(*state->mount)) detach_mount(mount->mountpoint);
     } catch (const std::exception& error) {
       log_warning(LogEvent::kMountLeft, "the mount may be left there: {}", error.what());
     }

@@ -251,6 +251,21 @@ TEST_F(SessionTest, LeavesALaterMountInItsPlace) {
   });
 }
 
+TEST_F(SessionTest, UnmountsWhereADirectoryAboveWasRenamedTo) {
+  const fs::path above = directory("above/mnt").parent_path();
+  inside([&] {
+    Server server(above / "mnt");
+    server.session->mount();
+    fs::rename(above, root_ / "moved");
+    fs::create_directories(above / "mnt");
+    mount_memory(above / "mnt");
+    EXPECT_TRUE(server.session->is_in_place());
+    server.end();
+    EXPECT_FALSE(is_mounted(root_ / "moved/mnt"));
+    EXPECT_TRUE(is_mounted(above / "mnt")) << "another one was taken away";
+  });
+}
+
 TEST_F(SessionTest, UnmountsWhatWasAborted) {
   inside([this] {
     Server server(place_);
