@@ -114,14 +114,15 @@ class Job {
   void start_mount() {
     const std::vector<char*> words = pointers(mount_words_);
     const std::string beside = shell_line(command_words_);
+    // The output is the command's alone.
+    const Descriptor nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (!nothing) throw io_error("open", "/dev/null", errno);
     mount_ = ::fork();
     if (mount_ < 0) throw io_error("start", "reshardfs mount", errno);
     if (mount_ > 0) return;
     ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
     ::setsid();  // Ctrl-C is for the command
-    // The output is the command's alone.
-    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nothing < 0 || ::dup2(nothing, STDOUT_FILENO) < 0) ::_exit(kCannotRun);
+    if (::dup2(nothing.get(), STDOUT_FILENO) < 0) ::_exit(kCannotRun);
     // The service manager waits for this process, and does not know that one.
     ::unsetenv("NOTIFY_SOCKET");
     ::setenv(kBesideCommand, beside.c_str(), 1);

@@ -247,14 +247,23 @@ class WithoutDevice(unittest.TestCase):
                 for text in ("there is no /dev/fuse", "reshardfs export", "reshardfs.open()"):
                     self.assertIn(text, done.stderr)
 
+    def test_a_run_without_any_device(self) -> None:
+        with scratch() as root:
+            (root / "mnt").mkdir()
+            write_safetensors(root / "model.safetensors", full_model(1))
+            done = self.without_device("run", root / "model.safetensors", root / "mnt", "--", "true",
+                                       devices='mount -t tmpfs none /dev && exec "$@"')
+            self.assertEqual((done.returncode, done.stderr),
+                             (3, "reshardfs: /dev/null: cannot open: No such file or directory\n"))
+
     def test_the_demo_exports_the_same_files(self) -> None:
         done = self.without_device("demo")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("This machine cannot mount", done.stdout)
         self.assertEqual(done.stdout.count("as expected"), 5)
 
-    def without_device(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["unshare", "--mount", "sh", "-c", BARE, "sh", Settings.binary, *words], text=True,
+    def without_device(self, *words: str | Path, devices: str = BARE) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["unshare", "--mount", "sh", "-c", devices, "sh", Settings.binary, *words], text=True,
                               capture_output=True, stdin=subprocess.DEVNULL, timeout=3 * COMMAND_SECONDS, check=False)
 
 
