@@ -12,9 +12,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "base/posix/poll_until.h"
 #include "base/process/process_state.h"
@@ -65,7 +66,7 @@ class Watches {
   std::atomic<int> inotify_ = -1;  ///< written under mutex_
   std::uint64_t last_ = 0;         ///< number of the last event
   std::uint64_t lost_ = 0;         ///< number of the last time that the queue was full
-  std::unordered_map<int, Watch*> by_number_;
+  std::map<int, Watch*> by_number_;
 };
 
 class Watch final : public FileWatch {
@@ -118,8 +119,9 @@ bool Watches::start() {
 
 std::shared_ptr<const FileWatch> Watches::add(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  // Made before the kernel watches: without it, nothing would end the watch.
+  // What needs memory comes before the kernel watches: without it, nothing would end the watch.
   auto watch = std::make_shared<Watch>(*this);
+  auto entry = std::map<int, Watch*>{{watch->number_, watch.get()}}.extract(watch->number_);
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
   const int number = ::inotify_add_watch(inotify_, path.c_str(), kMaybeWritten | kAltered);
@@ -129,16 +131,10 @@ std::shared_ptr<const FileWatch> Watches::add(int fd) {
   if (const auto known = by_number_.find(number); known != by_number_.end()) {
     if (std::shared_ptr<Watch> shared = known->second->self_.lock()) return shared;
   }
-  watch->number_ = number;
+  watch->number_ = entry.key() = number;
   watch->self_ = watch;
-  try {
-    // One that is about to be removed finds this one in its place.
-    by_number_[number] = watch.get();
-  } catch (...) {
-    ::inotify_rm_watch(inotify_, number);
-    watch->number_ = -1;
-    throw;
-  }
+  // One that is about to be removed finds this one in its place.
+  by_number_.insert(std::move(entry)).position->second = watch.get();
   return watch;
 }
 

@@ -2,12 +2,15 @@
 #include "storage/local/file_watch.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -20,6 +23,30 @@ namespace reshardfs {
 namespace {
 
 using test::TempDir;
+
+/// How many inodes the process watches.
+std::size_t watched_inodes() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string line; std::getline(info, line);) count += line.starts_with("inotify wd:");
+  }
+  return count;
+}
+
+/// Of a child that has the process's watches behind a fork. @return 0: it has met all that it
+/// expects.
+template <typename Work>
+int exit_code_of_child(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 
 /// Two watched files.
 class FileWatchTest : public testing::Test {
@@ -79,8 +106,41 @@ TEST_F(FileWatchTest, TellsFilesApartWhoseEventsComeTogether) {
     ASSERT_EQ(::truncate(other_path_.c_str(), i), 0);
   }
   expect_news(one_->since(0), false, false, true);
-  EXPECT_TRUE(other_->since(0).written);
-  EXPECT_FALSE(other_->since(0).altered);
+  const FileNews others = other_->since(0);
+  expect_news(others, true, true, false);
+  alter_one();
+  expect_news(other_->since(others.moment), false, false, false);
+}
+
+TEST_F(FileWatchTest, NewsThatWereLostMayBeAnyNews) {
+  int room = 0;  // of the kernel's queue
+  ASSERT_TRUE(std::ifstream("/proc/sys/fs/inotify/max_queued_events") >> room);
+  // The queue of this process loses nothing: it watches none of these.
+  const auto altered = dir_.write("altered", "bytes");
+  const auto written = dir_.write("written", "bytes");
+  const auto quiet = dir_.write("quiet", "bytes");
+  const int code = exit_code_of_child([&] {
+    const std::array<WatchPtr, 3> watches{watch(altered), watch(written), watch(quiet)};
+    for (int i = 0; i < room; ++i) {  // two that are equal would be one
+      ASSERT_EQ(::chmod(altered.c_str(), 0600), 0);
+      ASSERT_EQ(::truncate(written.c_str(), i % 2), 0);
+    }
+    const FileNews lost = watches[2]->since(0);
+    expect_news(lost, false, true, false);
+    expect_news(watches[2]->since(lost.moment), false, false, false);
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(FileWatchTest, EndsWithTheLastThatHasIt) {
+  const std::size_t before = watched_inodes();
+  WatchPtr third = watch(dir_.write("third", "bytes"));
+  WatchPtr again = watch(dir_.path() / "third");
+  EXPECT_EQ(watched_inodes(), before + 1);
+  third = nullptr;
+  EXPECT_EQ(watched_inodes(), before + 1);
+  again = nullptr;
+  EXPECT_EQ(watched_inodes(), before);
 }
 
 TEST_F(FileWatchTest, IsOneForAllWhoWatchAFile) {
@@ -116,18 +176,21 @@ TEST_F(FileWatchTest, AForkKeepsItsEventsToItself) {
           return std::filesystem::read_symlink(entry, gone) == "anon_inode:inotify";
         });
   };
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int code = exit_code_of_child([&] {
     const WatchPtr own = watch(path_);
+    EXPECT_NE(own, nullptr);
+    EXPECT_NE(own, one_);
+    EXPECT_EQ(instances(), 1);
     const FileNews unknown = one_->since(7);
-    ::_exit(own != nullptr && own != one_ && instances() == 1 && unknown.maybe_written &&
-                    !unknown.written && unknown.moment == 7
-                ? 0
-                : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    expect_news(unknown, false, true, false);
+    EXPECT_EQ(unknown.moment, 7U);
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST(FileWatch, IsOfAFileInMemory) {
+  const Descriptor file(::memfd_create("watched", MFD_CLOEXEC));
+  EXPECT_NE(FileWatch::of(file.get()), nullptr);
 }
 
 /// Not every change of such a file passes through this kernel's calls.
