@@ -18,8 +18,6 @@ namespace {
 
 /// How often one of the threads looks whether what keeps others from starting is stuck.
 constexpr std::chrono::milliseconds kReaderLookInterval{20};
-/// For so long a thread waits for work.
-constexpr std::chrono::seconds kIdle{10};
 
 }  // namespace
 
@@ -198,8 +196,7 @@ void LocalReaders::State::end(Tasks::iterator task) noexcept {
 /// @return false if none came for so long that the thread is not needed.
 bool LocalReaders::State::wait_for_work(std::unique_lock<std::mutex>& lock) noexcept {
   const bool looks = waiting > 0 && !one_looks;
-  const Clock::duration longest =
-      looks ? Clock::duration(kReaderLookInterval) : Clock::duration(kIdle);
+  const std::chrono::milliseconds longest = looks ? kReaderLookInterval : limits.idle;
   if (looks) one_looks = true;
   ++idle;
   const bool called = work_came.wait_for(lock, longest) == std::cv_status::no_timeout;

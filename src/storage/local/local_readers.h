@@ -48,6 +48,7 @@ class LocalReaders {
     std::chrono::milliseconds probe_interval{500};  ///< for each stuck read of the file
     /// A read counts as stuck only after this time; see FileSystemSpeed::patience().
     std::chrono::milliseconds patience = FileSystemSpeed::kPatience;
+    std::chrono::milliseconds idle{10'000};  ///< for so long a thread waits for work
   };
 
   /// A file that is read by these threads.

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "local_readers_fixture.h"
 #include "storage/local/local_readers.h"
+#include "support/no_threads.h"
 
 namespace reshardfs {
 namespace {
@@ -33,6 +35,37 @@ TEST_F(LocalReadersTest, WithoutAnyThreadTheCallerReads) {
   std::thread::id reader;
   readers_->submit(new_file(), Foresight::kNow, [&] { reader = std::this_thread::get_id(); });
   EXPECT_EQ(reader, std::this_thread::get_id());
+}
+
+TEST_F(LocalReadersTest, WhereNoThreadCanBeStartedTheCallerReads) {
+  const NoThreads none;
+  start({});
+  std::thread::id reader;
+  readers_->submit(new_file(), Foresight::kNow, [&] { reader = std::this_thread::get_id(); });
+  EXPECT_EQ(reader, std::this_thread::get_id());
+  EXPECT_EQ(readers_->figures().reads, 0U);
+}
+
+/// Each may find that the thread of the one before has ended.
+TEST_F(LocalReadersTest, ThreadsThatEndLeaveTheirPlaces) {
+  start({.threads = 1, .patience = kEndless, .idle = kNone});
+  let_all_go();
+  const auto file = new_file();
+  for (std::size_t count = 1; count <= 200; ++count) {
+    submit(file, std::to_string(count));
+    EXPECT_EQ(await(count).size(), count);
+  }
+}
+
+TEST_F(LocalReadersTest, KeepNoFileThatIsNotRead) {
+  start({.patience = kEndless});
+  let_all_go();
+  auto file = new_file();
+  const std::weak_ptr<LocalReaders::File> kept = file;
+  submit(file, "1");
+  submit(file, "2");
+  file = nullptr;
+  until([&] { return kept.expired(); });
 }
 
 TEST_F(LocalReadersTest, CountTheStuckOnesAmongThoseUnderWay) {
