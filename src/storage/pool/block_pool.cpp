@@ -41,8 +41,7 @@ std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges, std::uint64_t
     all.push_back({range.offset() / BlockPool::kSectorBytes,
                    (range.end() - 1) / BlockPool::kSectorBytes + 1});
   }
-  std::sort(all.begin(), all.end(),
-            [](const Sectors& a, const Sectors& b) { return a.begin < b.begin; });
+  std::ranges::sort(all, {}, &Sectors::begin);
   std::vector<Sectors> joined;
   for (const Sectors& next : all) {
     if (!joined.empty() && next.begin <= joined.back().end + bridged) {

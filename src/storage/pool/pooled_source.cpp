@@ -2,6 +2,8 @@
 #include "storage/pool/pooled_source.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -61,7 +63,7 @@ void PooledSource::read_ahead_of(const ByteRange& read) const noexcept {
   try {
     const auto advice =
         readers_.advance(this, size(), read, pool_.window(), StreamWindows::Clock::now());
-    if (!advice.ahead.empty()) foresee(std::span(&advice.ahead, 1), Foresight::kAhead);
+    if (!advice.ahead.empty()) foresee(std::array{advice.ahead}, Foresight::kAhead);
   } catch (const std::exception&) {
     // Without it, reads are only slower.
   }
@@ -80,7 +82,7 @@ void PooledSource::read_many(std::span<const ReadRequest> parts) const {
 /// Leaves out blocks in the cache on disk, which are near enough.
 std::vector<ByteRange> PooledSource::not_kept(std::span<const ByteRange> ranges) const {
   std::vector<ByteRange> missing;
-  std::uint64_t known = ~std::uint64_t{0};  // a block
+  std::optional<std::uint64_t> known;  // a block
   bool has = false;
   for (const ByteRange& range : ranges) {
     for (std::uint64_t at = range.offset(); at < range.end();) {

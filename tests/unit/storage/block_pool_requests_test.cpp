@@ -36,6 +36,28 @@ TEST_F(BlockPoolTest, ARequestReachesAsFarAsTheFurthestOfItsRanges) {
   fetcher_.bring_all();
 }
 
+TEST_F(BlockPoolTest, WhatIsNeededApartIsNotBridged) {
+  make_pool(16);
+  foresee({sectors(0, 1), sectors(2, 3), sectors(3, 4)}, Foresight::kApart);
+  EXPECT_EQ(fetcher_.ranges(), (Ranges{sectors(0, 1), sectors(2, 4)}));
+}
+
+TEST_F(BlockPoolTest, WhatIsForeseenComesInEightRequests) {
+  make_pool(64);
+  foresee({blocks(0, 16)});
+  EXPECT_EQ(lengths(), std::vector<std::uint64_t>(8, 2 * kBlock));
+}
+
+TEST_F(BlockPoolTest, WhatHasComeLeavesItsNeighboursUnderWay) {
+  make_pool(16);
+  for (std::uint64_t sector = 0; sector < 3; ++sector) foresee({sectors(sector, sector + 1)});
+  const Asked before = fetcher_.take();
+  fetcher_.take().bring();
+  foresee({sectors(0, 3)});
+  EXPECT_EQ(fetcher_.ranges().size(), 3U);
+  before.bring();
+}
+
 TEST_F(BlockPoolTest, ManyBytesComeInFewRequests) {
   make_pool(128);
   foresee({blocks(0, 64)});

@@ -2,6 +2,7 @@
 #include "storage/pool/pooled_source.h"
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "hand_fetcher.h"
 #include "support/errors.h"
+#include "support/process_cache.h"
 
 namespace reshardfs::pooled_source_tests {
 namespace {
@@ -107,6 +109,37 @@ TEST_F(PooledSourceTest, WhoKnowsThePlanIsNot) {
     EXPECT_TRUE(is_of_object(out, at));
   }
   EXPECT_EQ(ahead(), 0U);
+}
+
+/// A source whose second block is kept in the cache on disk.
+class CachedSource : public testing::Test {
+ protected:
+  void SetUp() override {
+    source_->foresee(std::array{ByteRange(kBlock, kBlock)}, Foresight::kNow);
+    cache_.reopen();
+    source_ = std::make_unique<PooledSource>(fetcher_, pool_);
+  }
+
+  test::ProcessCache cache_;
+  BlockPool pool_{64 * kBlock};
+  std::shared_ptr<ReadyFetcher> fetcher_ = std::make_shared<ReadyFetcher>(kSize);
+  std::unique_ptr<PooledSource> source_ = std::make_unique<PooledSource>(fetcher_, pool_);
+};
+
+TEST_F(CachedSource, IsForeseenWithoutWhatIsKept) {
+  source_->foresee(std::array{ByteRange(kBlock - 1, 2), ByteRange(2 * kBlock - 1, 10)},
+                   Foresight::kAhead);
+  std::vector<ByteRange> asked;
+  for (const auto& [range, when] : fetcher_->asked()) asked.push_back(range);
+  EXPECT_EQ(asked, (std::vector{ByteRange(kBlock, kBlock), ByteRange(0, kBlock),
+                                ByteRange(2 * kBlock, kBlock)}));
+}
+
+TEST_F(CachedSource, IsReadStraightFromWhatIsKept) {
+  std::vector<std::byte> out(3 * kBlock - 20);
+  source_->read_at(10, out);
+  EXPECT_TRUE(is_of_object(out, 10));
+  EXPECT_EQ(pool_.figures().blocks, 2U) << "the others";
 }
 
 TEST(PooledSource, AsksForAllPartsAtOnce) {
