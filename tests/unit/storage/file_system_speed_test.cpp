@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/file_system_speed.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "support/child.h"
 
 namespace reshardfs {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using test::exit_code_of_child;
 
 TEST(FileSystemSpeed, IsSlowAfterSomeLateReads) {
   FileSystemSpeed speed;
@@ -77,6 +78,23 @@ TEST(FileSystemSpeed, FindsAPlaceForManyDirectReads) {
   reads.clear();
   speed.look(later);
   EXPECT_FALSE(speed.is_stuck());
+  // Each of the places is looked at.
+  constexpr std::size_t kPlaces = 64;
+  for (std::size_t last = 0; last < kPlaces; ++last) {
+    for (std::size_t i = 0; i < kPlaces; ++i) {
+      reads.push_back(std::make_unique<FileSystemSpeed::DirectRead>(speed));
+    }
+    const auto one = std::move(reads[last]);
+    reads.clear();
+    speed.look(later);
+    EXPECT_TRUE(speed.is_stuck()) << last;
+  }
+}
+
+TEST(FileSystemSpeed, ReadsLookForOthersThatAreStuck) {
+  FileSystemSpeed speed;
+  const FileSystemSpeed::DirectRead stuck(speed);
+  while (!speed.is_stuck()) const FileSystemSpeed::DirectRead other(speed);
 }
 
 TEST(FileSystemSpeed, TellsWhetherAnyIsStuck) {
@@ -92,15 +110,24 @@ TEST(FileSystemSpeed, WhatTheProcessBeforeAForkReadIsNotStuck) {
   FileSystemSpeed speed;
   const FileSystemSpeed::DirectRead read(speed);
   speed.add_stuck(1);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool before = speed.is_stuck();
-    speed.look(FileSystemSpeed::Clock::now() + hours(1));
-    ::_exit(before || speed.is_stuck() ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  const auto later = FileSystemSpeed::Clock::now() + hours(1);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_FALSE(speed.is_stuck());
+              speed.look(later);
+              EXPECT_FALSE(speed.is_stuck());
+              const FileSystemSpeed::DirectRead own(speed);
+              speed.look(later);
+              EXPECT_TRUE(speed.is_stuck());
+            }),
+            0);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_FALSE(FileSystemSpeed::is_any_stuck(later));
+              speed.add_stuck(1);
+              EXPECT_TRUE(speed.is_stuck());
+              speed.add_stuck(-1);
+              EXPECT_FALSE(speed.is_stuck());
+            }),
+            0);
   EXPECT_TRUE(speed.is_stuck());
 }
 

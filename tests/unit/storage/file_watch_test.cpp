@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +16,13 @@
 #include <gtest/gtest.h>
 
 #include "base/posix/descriptor.h"
+#include "support/child.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
 namespace {
 
+using test::exit_code_of_child;
 using test::TempDir;
 
 /// How many inodes the process watches.
@@ -32,20 +33,6 @@ std::size_t watched_inodes() {
     for (std::string line; std::getline(info, line);) count += line.starts_with("inotify wd:");
   }
   return count;
-}
-
-/// Of a child that has the process's watches behind a fork. @return 0: it has met all that it
-/// expects.
-template <typename Work>
-int exit_code_of_child(const Work& work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    work();
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /// Two watched files.
