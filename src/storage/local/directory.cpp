@@ -45,7 +45,9 @@ DirectoryStream open_directory(const std::filesystem::path& path) {
   }
 }
 
-DirectoryEntry describe(int directory, const dirent& found) {
+}  // namespace
+
+DirectoryEntry entry_of(int directory, const dirent& found) {
   DirectoryEntry entry{found.d_name, found.d_type == DT_DIR, found.d_type == DT_REG,
                        found.d_type == DT_LNK};
   if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
@@ -63,11 +65,13 @@ DirectoryEntry describe(int directory, const dirent& found) {
   return entry;
 }
 
+namespace {
+
 /// Sorted by name.
 std::vector<DirectoryEntry> entries_of(DirectoryStream stream, const std::filesystem::path& path) {
   std::vector<DirectoryEntry> entries;
   while (const dirent* found = stream.next()) {
-    entries.push_back(describe(stream.descriptor(), *found));
+    entries.push_back(entry_of(stream.descriptor(), *found));
   }
   if (errno != 0) throw io_error("list directory", path.string(), errno);
   std::sort(entries.begin(), entries.end(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dirent.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -37,6 +39,10 @@ bool is_inside_by_name(const std::filesystem::path& inner, const std::filesystem
 /// directory, as with a bind mount. Components that do not exist (yet) are ignored.
 /// @param inner absolute, as is outer.
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
+/// The entry of an open directory that its list gives, with its kind or, from some file systems,
+/// without.
+DirectoryEntry entry_of(int directory, const dirent& found);
 
 /// The entries of a directory without "." and "..", sorted by name (bytes).
 /// @throws Error kMissing, kBadInput (no directory) or kIo.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/directory.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/posix/descriptor.h"
 #include "storage/local/linkless_tree.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
@@ -36,6 +38,25 @@ TEST(ListDirectory, SortsByBytesAndFollowsLinks) {
             (entry.is_link ? "@ " : " ");
   }
   EXPECT_EQ(seen, "B. a10/ a9/ b. dangling@ link/@ ");
+}
+
+TEST(ListDirectory, LooksWhereTheFileSystemTellsNoKinds) {
+  const TempDir dir;
+  dir.make_directory("directory");
+  dir.write("file", "x");
+  std::filesystem::create_symlink("directory", dir.path() / "link");
+  std::filesystem::create_symlink("nowhere", dir.path() / "dangling");
+  const Descriptor opened(::open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::string seen;
+  for (const std::string name : {"directory", "file", "link", "dangling", "gone"}) {
+    dirent found{};
+    found.d_type = DT_UNKNOWN;
+    name.copy(found.d_name, sizeof(found.d_name) - 1);
+    const DirectoryEntry entry = entry_of(opened.get(), found);
+    seen += entry.name + (entry.is_directory ? "/" : "") + (entry.is_regular ? "." : "") +
+            (entry.is_link ? "@ " : " ");
+  }
+  EXPECT_EQ(seen, "directory/ file. link/@ dangling@ gone ");
 }
 
 TEST(ListDirectory, SaysWhatIsWrong) {
@@ -145,6 +166,10 @@ class ForgetfulTree final : public SourceTree {
     throw std::bad_alloc();
   }
 };
+
+TEST(KnownMtime, IsUnknownInATreeThatTellsNone) {
+  EXPECT_EQ(known_mtime_ns("f", std::make_shared<const ChangingTree>()), 0);
+}
 
 TEST(KnownMtime, IsUnknownWithoutMemory) {
   EXPECT_EQ(known_mtime_ns("f", std::make_shared<const ForgetfulTree>()), 0);
