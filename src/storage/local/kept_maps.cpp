@@ -121,13 +121,10 @@ void KeptMaps::keep(const Key& key, const MapWindowPtr& window) {
   while (!uses_.empty() && (bytes_ + added > limits_.bytes || kept_.size() >= limits_.windows)) {
     gone.push_back(take_out(kept_.find(uses_.back())));
   }
-  uses_.push_front(key);
-  try {
-    kept_.emplace(key, Kept{window, uses_.begin()});
-  } catch (const std::bad_alloc&) {
-    uses_.pop_front();
-    throw;
-  }
+  // What needs memory comes first: a list must not have a window that the table has not.
+  std::list<Key> use{key};
+  kept_.emplace(key, Kept{window, use.begin()});
+  uses_.splice(uses_.begin(), use);
   bytes_ += added;
 }
 

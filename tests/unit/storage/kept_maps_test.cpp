@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/process/resource_limits.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
 #include "storage/local/mapped_gather.h"
@@ -54,6 +55,11 @@ class KeptMapsTest : public ::testing::Test {
   std::filesystem::path path_;
   int fd_ = -1;
 };
+
+TEST(KeptMaps, AreThoseOfAProcessThatHasAddressesForThem) {
+  EXPECT_NE(KeptMaps::process().keeps(), is_address_space_limited());
+  EXPECT_FALSE(KeptMaps({}).keeps());
+}
 
 TEST_F(KeptMapsTest, GivesTheSameWindowAgain) {
   KeptMaps maps({.bytes = 3 * kWindowBytes, .dear_unmap = kNeverDear});

@@ -195,6 +195,11 @@ TEST_F(MappedGatherDeathTest, PassesTheFaultsOfOthersOn) {
   struct sigaction simple {};
   simple.sa_handler = [](int signal) { ::_exit(signal == SIGBUS ? 8 : 1); };
   EXPECT_EXIT(touch_behind(simple), testing::ExitedWithCode(8), "");
+  for (const auto none : {SIG_DFL, SIG_IGN}) {
+    struct sigaction action {};
+    action.sa_handler = none;
+    EXPECT_EXIT(touch_behind(action), testing::KilledBySignal(SIGBUS), "");
+  }
 }
 
 TEST(LocalFileGather, CountsTheBytesOfThePiecesAlone) {
