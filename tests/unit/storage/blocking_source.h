@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "reshardfs/error.h"
@@ -33,7 +35,7 @@ class BlockingSource final : public ByteSource {
     std::unique_lock lock(mutex_);
     begun_.push_back(offset);
     began_.notify_all();
-    let_go_.wait(lock, [this] { return !blocks_; });
+    let_go_.wait(lock, [&] { return !blocks_ && blocked_ != offset; });
     if (fails_) throw Error(ErrorKind::kIo, "the test fails it").in_file(name_);
     for (std::byte& byte : out) byte = byte_at(offset++);
   }
@@ -44,7 +46,12 @@ class BlockingSource final : public ByteSource {
   }
 
   void block() { set(blocks_, true); }
-  void let_go() { set(blocks_, false); }
+  /// Only reads that begin there wait.
+  void block_at(std::uint64_t offset) { set(blocked_, offset); }
+  void let_go() {
+    set(blocked_, std::nullopt);
+    set(blocks_, false);
+  }
   void fail() { set(fails_, true); }
   void change() { set(changed_, true); }
   /// Waits until so many reads have begun.
@@ -61,7 +68,8 @@ class BlockingSource final : public ByteSource {
   }
 
  private:
-  void set(bool& flag, bool value) {
+  template <typename T>
+  void set(T& flag, std::type_identity_t<T> value) {
     const std::scoped_lock lock(mutex_);
     flag = value;
     let_go_.notify_all();
@@ -74,6 +82,7 @@ class BlockingSource final : public ByteSource {
   mutable std::condition_variable let_go_;
   mutable std::vector<std::uint64_t> begun_;
   bool blocks_ = false;
+  std::optional<std::uint64_t> blocked_;
   bool fails_ = false;
   bool changed_ = false;
 };

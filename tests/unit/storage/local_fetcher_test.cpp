@@ -102,7 +102,9 @@ TEST_F(LocalFetcherTest, ChecksTheFileOnAnotherThread) {
     ended.get_future().get();
   };
   check();
+  fetcher_.check_unchanged();
   file_->change();
+  expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, [&] { fetcher_.check_unchanged(); });
   expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, check);
 }
 

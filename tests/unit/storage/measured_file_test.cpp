@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/measured_file.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -17,6 +19,7 @@
 #include "storage/remote/cached_fetcher.h"
 #include "storage/stuck_read.h"
 #include "support/errors.h"
+#include "support/process_cache.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::measured_file_tests {
@@ -139,6 +142,16 @@ TEST_F(MeasuredFileTest, IsNotForeseenWhileItHangs) {
   until([&] { return impatient.figures().in_flight == 0; });
 }
 
+TEST_F(MeasuredFileTest, ReadsAreTimedWhereTheyMayBeSlow) {
+  MeasuredFile::Way untimed = way();
+  untimed.is_timed = false;
+  read(MeasuredFile(bytes_, "", speed_, untimed), 0, 10);
+  EXPECT_EQ(speed_->usual().count(), 0);
+  for (int i = 0; i < 100; ++i) read(file_, 0, kBlock);
+  EXPECT_GT(speed_->usual().count(), 0);
+  EXPECT_LT(speed_->usual(), std::chrono::milliseconds(200)) << "as if each had taken for ever";
+}
+
 /// A read of a thread that need not wait. @return whether it has left it.
 bool leaves(LeftReads& left, const ByteSource& file, std::uint64_t offset) {
   const LeftReads::Scope scope(left);
@@ -192,6 +205,33 @@ TEST_F(MeasuredFileTest, IsReadByOthersWhileItsFileSystemHangs) {
     EXPECT_EQ(readers_.figures().reads, after) << "it answers";
     speed_->add_stuck(-1);
   }
+}
+
+/// One place of it hangs.
+TEST_F(MeasuredFileTest, IsForeseenAndExaminedWhereItAnswersInPart) {
+  LocalReaders impatient(
+      {.probe_interval = std::chrono::milliseconds(0), .patience = std::chrono::milliseconds(0)});
+  MeasuredFile::Way own = way(/*always_far=*/true);
+  own.readers = [&]() -> LocalReaders& { return impatient; };
+  const MeasuredFile file(bytes_, "", speed_, own);
+  bytes_->block_at(0);
+  auto stuck = std::async(std::launch::async, [&] { read(file, 0, 10); });
+  bytes_->await(1);
+  until([&] { return impatient.figures().stuck == 1; });
+  for (int i = 0; i < 100; ++i) speed_->note(1, std::chrono::hours(1));  // others have time
+  read(file, 4 * kBlock, 10);
+  until([&] { return impatient.figures().in_flight == 1; });
+  LeftReads left;
+  {
+    const LeftReads::Scope scope(left);
+    file.check_unchanged();
+  }
+  EXPECT_EQ(impatient.figures().reads, 2U) << "this thread has examined it";
+  file.foresee(std::array{ByteRange(8 * kBlock, 10)}, Foresight::kNow);
+  bytes_->await(3);
+  bytes_->let_go();
+  stuck.get();
+  until([&] { return impatient.figures().in_flight == 0; });
 }
 
 TEST_F(MeasuredFileTest, RefusesARangeThatLeavesItAlsoWhileItsFileSystemHangs) {
@@ -288,6 +328,17 @@ TEST(Measured, AnyFileCanBeReadAsASlowOne) {
   file->read_at(0, std::as_writable_bytes(std::span(got)));
   file->check_unchanged();
   EXPECT_EQ(got, "bytes");
+}
+
+TEST(Measured, AFileThatIsReadAsASlowOneIsKeptInTheCache) {
+  const test::ProcessCache cache;
+  slow_files() = SlowFiles::kAll;
+  const ByteSourcePtr file = open_file("/bin/sh");  // it was not written just now
+  slow_files() = SlowFiles::kMeasured;
+  std::vector<std::byte> out(std::min(kBlock, file->size()));
+  file->read_at(0, out);
+  source_cache()->flush();
+  EXPECT_GT(source_cache()->stats().bytes_written, 0U);
 }
 
 TEST(Measured, FilesAreFarIfAllAreToBe) {

@@ -53,6 +53,7 @@ TEST_F(PooledSourceTest, IsWhatItsFetcherIs) {
   EXPECT_EQ(source_.mtime_ns(), fetcher_->mtime_ns());
   EXPECT_EQ(source_.stamp().inode, 6U);
   EXPECT_TRUE(source_.is_far());
+  EXPECT_TRUE(source_.is_remote());
   EXPECT_EQ(source_.descriptor(), nullptr);
   source_.check_unchanged();
   fetcher_->changed = true;
@@ -127,7 +128,7 @@ class CachedSource : public testing::Test {
 };
 
 TEST_F(CachedSource, IsForeseenWithoutWhatIsKept) {
-  source_->foresee(std::array{ByteRange(kBlock - 1, 2), ByteRange(2 * kBlock - 1, 10)},
+  source_->foresee(std::array{ByteRange(kBlock - 1, 2), ByteRange(2 * kBlock - 1, 2)},
                    Foresight::kAhead);
   std::vector<ByteRange> asked;
   for (const auto& [range, when] : fetcher_->asked()) asked.push_back(range);
