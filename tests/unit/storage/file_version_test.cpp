@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -180,6 +181,25 @@ TEST_F(ChangeTime, IsFinalOnceItWasRefused) {
   expect_changed();
 }
 
+/// Directories change their names, and the files in them keep their times.
+TEST_F(ChangeTime, OfAFileThatComesBackIsNotAcceptedOnceItWasRefused) {
+  const auto place = dir_.write("d/a.ckpt", "0123456789").parent_path();
+  dir_.write("e/a.ckpt", "0123456789");
+  const auto settled = std::chrono::system_clock::now() + std::chrono::milliseconds(30);
+  while (std::chrono::system_clock::now() < settled) std::this_thread::yield();
+  source_ = open_local_file(place / "a.ckpt", without_places_);
+  const auto exchange = [&] {
+    std::filesystem::rename(place, dir_.path() / "away");
+    std::filesystem::rename(dir_.path() / "e", place);
+    std::filesystem::rename(dir_.path() / "away", dir_.path() / "e");
+    without_places_.close_idle();
+  };
+  exchange();
+  expect_changed("it is another file now");
+  exchange();
+  expect_changed("it is another file now");
+}
+
 TEST_F(ChangeTime, SetBackIsNotAccepted) {
   next_tick();
   struct stat before = status();
@@ -249,6 +269,22 @@ TEST_F(ChangeTime, OfADeletedFileIsAcceptedOnce) {
   const std::array<timespec, 2> times{before.st_atim, before.st_mtim};
   ASSERT_EQ(::futimens(writer.get(), times.data()), 0);
   expect_changed();
+}
+
+TEST_F(ChangeTime, OfADeletedFileIsNotAcceptedAgainBesideAWriter) {
+  next_tick();
+  const Descriptor writer(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat before {};
+  ASSERT_EQ(::fstat(writer.get(), &before), 0);
+  std::filesystem::remove(path_);
+  expect_unchanged();
+  const std::array<timespec, 2> times{before.st_atim, before.st_mtim};
+  struct stat now {};
+  do {
+    ASSERT_EQ(::futimens(writer.get(), times.data()), 0);
+    ASSERT_EQ(::fstat(writer.get(), &now), 0);
+  } while (now.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+  expect_changed("a writer cannot be ruled out");
 }
 
 TEST_F(ChangeTime, OfAFileThatWasWrittenAndDeletedIsNotAccepted) {
