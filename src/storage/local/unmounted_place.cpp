@@ -28,8 +28,7 @@ struct EndList {
 void for_each_mount_point(const fs::path& file, const std::function<void(const fs::path&)>& visit) {
   const std::unique_ptr<std::FILE, EndList> list(::setmntent(file.c_str(), "re"));
   if (!list) return;
-  constexpr std::size_t kLine = 1 << 14;
-  std::array<char, kLine> line{};
+  std::array<char, 16 << 10> line{};
   mntent entry{};
   while (::getmntent_r(list.get(), &entry, line.data(), static_cast<int>(line.size())) != nullptr) {
     visit(without_trailing_slash(fs::path(entry.mnt_dir).lexically_normal()));
@@ -46,7 +45,7 @@ std::string unmounted_place(const fs::path& path, const fs::path& fstab,
     fs::path innermost;
     for_each_mount_point(fstab, [&](const fs::path& place) {
       const bool has_it = is_inside_by_name(named, place) || is_inside_by_name(real, place);
-      if (has_it && place.has_root_directory() && place.has_relative_path() &&
+      if (has_it && place.has_relative_path() &&
           place.native().size() > innermost.native().size()) {
         innermost = place;
       }

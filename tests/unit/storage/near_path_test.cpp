@@ -54,6 +54,7 @@ TEST(NearPath, MayBeAURLOfWhichASlashIsMissing) {
     EXPECT_EQ(did_you_mean_path(std::string(before) + "http:/host/dir/file"),
               did_you_mean_quoted("http://host/dir/file"));
   }
+  EXPECT_EQ(did_you_mean_path("/none/urls:/b"), did_you_mean_quoted("urls://b"));
   for (const char* path : {"/none/s3:", "/none/s3:/", "/none/s4:/b", "/none/s3/b"}) {
     EXPECT_EQ(did_you_mean_path(path), "") << path;
   }

@@ -2,6 +2,7 @@
 #include "storage/local/path_stamp.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -101,6 +102,30 @@ TEST(TreeStamp, TellsOfNamesAndOfAnEmptyDirectory) {
   const std::string empty = tree_stamp(step);
   set_mtime(step, 2000);
   EXPECT_NE(tree_stamp(step), empty);
+}
+
+TEST(TreeStamp, TellsWhereANameEnds) {
+  const test::TempDir dir;
+  const fs::path step = dir.make_directory("step");
+  const auto stamp_with_links = [&](const char* one, const char* other) {
+    for (const char* const name : {one, other}) fs::create_symlink("nowhere", step / name);
+    set_mtime(step, 1000);
+    std::string stamp = tree_stamp(step);
+    for (const char* const name : {one, other}) fs::remove(step / name);
+    return stamp;
+  };
+  EXPECT_NE(stamp_with_links("a", "bc"), stamp_with_links("ab", "c"));
+}
+
+TEST(TreeStamp, SaysWhatCannotBeListed) {
+  const test::TempDir dir;
+  const fs::path step = dir.make_directory("step");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  test::expect_error(ErrorKind::kIo, {"open directory", "step"}, [&] { tree_stamp(step); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TreeStamp, TellsOfFilesOnEachLevel) {

@@ -58,6 +58,10 @@ TEST_F(UnmountedPlace, IsSeenThroughSymbolicLinks) {
   directory_.write("fstab", "/dev/a " + top + "/real/disk ext4 defaults 0 0\n");
   directory_.write("mounts", "/dev/a / ext4 rw 0 0\n");
   EXPECT_EQ(of(top + "/link/disk/c.ckpt"), top + "/real/disk");
+  directory_.write("fstab", "/dev/a " + top + "/link/disk ext4 defaults 0 0\n" + "/dev/a " + top +
+                                "/real/disk ext4 defaults 0 0\n");
+  EXPECT_EQ(of(top + "/link/disk/c.ckpt"), top + "/link/disk") << "the first of its names";
+  directory_.write("fstab", "/dev/a " + top + "/real/disk ext4 defaults 0 0\n");
   // Not what the name alone says.
   EXPECT_EQ(of(top + "/link/disk/../../real/disk/c.ckpt"), top + "/real/disk");
   std::filesystem::create_directories(top + "/elsewhere/sub");
