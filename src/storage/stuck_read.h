@@ -56,7 +56,11 @@ class LeftReads {
   }
   /// For waits whose result cannot be kept.
   /// @return whether to leave once more; false after some times, so that the work ends.
-  bool may_leave_again() noexcept { return times_left_ > 0 && times_left_-- > 0; }
+  bool may_leave_again() noexcept {
+    if (times_left_ == 0) return false;
+    --times_left_;
+    return true;
+  }
 
  private:
   unsigned times_left_ = 3;
