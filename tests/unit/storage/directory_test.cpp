@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +18,7 @@
 #include "base/posix/descriptor.h"
 #include "storage/local/linkless_tree.h"
 #include "support/errors.h"
+#include "support/refused_call.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
@@ -57,6 +61,18 @@ TEST(ListDirectory, LooksWhereTheFileSystemTellsNoKinds) {
             (entry.is_link ? "@ " : " ");
   }
   EXPECT_EQ(seen, "directory/ file. link/@ dangling@ gone ");
+}
+
+TEST(ListDirectory, SaysThatItCannotBeRead) {
+  const TempDir dir;
+  bool may_refuse = false;
+  std::jthread([&] {
+    may_refuse = test::refuse_call(SYS_getdents64, EIO);
+    if (!may_refuse) return;
+    expect_error(ErrorKind::kIo, {"list directory", dir.path().string()},
+                 [&] { list_directory(dir.path()); });
+  }).join();
+  if (!may_refuse) GTEST_SKIP() << "filters are not allowed";
 }
 
 TEST(ListDirectory, SaysWhatIsWrong) {
