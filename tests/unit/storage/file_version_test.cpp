@@ -4,32 +4,28 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
+#include "change_time_fixture.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/local/file_watch.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
 namespace {
 
-using test::expect_error;
+using test::ChangeTime;
 using test::TempDir;
 
 Descriptor opened(const std::string& path) {
@@ -50,62 +46,6 @@ TEST(FileVersion, KnowsTheFileAgainUntilAnythingHasChanged) {
   EXPECT_TRUE(std::ofstream(path, std::ios::app) << "more");
   EXPECT_FALSE(version.is_known_as(opened(path).get()));
 }
-
-/// A file, opened, of which somebody changes the change time.
-class ChangeTime : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (FileWatch::of(file.get()) == nullptr) {
-      GTEST_SKIP() << "files in " << dir_.path() << " cannot be watched";
-    }
-    source_ = open_local_file(path_);
-  }
-
-  /// The times of a file have the clock of the kernel's ticks on some file systems.
-  void next_tick() const {
-    const std::int64_t before = change_time();
-    do {
-      ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
-    } while (change_time() == before);
-    source_->check_unchanged();
-  }
-  std::int64_t change_time() const {
-    struct stat now {};
-    if (::stat(path_.c_str(), &now) != 0) return 0;
-    return static_cast<std::int64_t>(now.st_ctim.tv_sec) * 1'000'000'000 + now.st_ctim.tv_nsec;
-  }
-  void keep_times_of(const struct stat& before) const {
-    const std::array<timespec, 2> times{before.st_atim, before.st_mtim};
-    ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times.data(), 0), 0);
-  }
-  struct stat status() const {
-    struct stat now {};
-    EXPECT_EQ(::stat(path_.c_str(), &now), 0);
-    return now;
-  }
-  void write_in_place() const {
-    const struct stat before = status();
-    std::fstream(path_, std::ios::in | std::ios::out) << "abc";
-    keep_times_of(before);
-  }
-  void expect_unchanged() const {
-    source_->check_unchanged();
-    std::string bytes(10, '?');
-    source_->read_at(0, std::as_writable_bytes(std::span(bytes)));
-    EXPECT_EQ(bytes, "0123456789");
-  }
-  void expect_changed(const std::string& words = "been changed while it was in use") const {
-    expect_error(ErrorKind::kChanged, {path_.filename(), words, "mount again"},
-                 [&] { source_->check_unchanged(); });
-  }
-
-  const TempDir dir_;
-  const std::filesystem::path path_ = dir_.write("a.ckpt", "0123456789");
-  const std::filesystem::path other_ = dir_.path() / "b.ckpt";
-  DescriptorPool without_places_{0, 1};
-  ByteSourcePtr source_;
-};
 
 TEST_F(ChangeTime, IsAcceptedForLinksNamesAndAttributes) {
   next_tick();
@@ -336,71 +276,6 @@ TEST_F(ChangeTime, IsAcceptedWhileManyThreadsLook) {
     std::filesystem::create_hard_link(path_, other_);
     std::filesystem::remove(other_);
   }
-}
-
-/// Runs `work` in a child. @return whether it returned true; 2 if it could not be tried.
-template <typename Work>
-int in_child(const Work& work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    int code = 1;
-    try {
-      code = work();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-    }
-    ::_exit(code);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-int changed(const ByteSource& source) {
-  try {
-    source.check_unchanged();
-    return 0;
-  } catch (const Error& error) {
-    return error.kind() == ErrorKind::kChanged ? 3 : 1;
-  }
-}
-
-/// Its events would be missing in its parent.
-TEST_F(ChangeTime, OfAnInheritedFileIsNotAcceptedInAChild) {
-  next_tick();
-  std::filesystem::create_hard_link(path_, other_);
-  EXPECT_EQ(in_child([&] { return changed(*source_); }), 3);
-  expect_unchanged();
-  EXPECT_EQ(in_child([&] {
-              const ByteSourcePtr own = open_local_file(path_);
-              std::filesystem::remove(other_);
-              return changed(*own);
-            }),
-            0);
-  expect_unchanged();
-}
-
-TEST_F(ChangeTime, IsNotAcceptedWhereThereCanBeNoWatch) {
-  constexpr int kSkipped = 77;
-  const auto without_watches = [&](const auto& work) {
-    return in_child([&] {
-      if (::unshare(CLONE_NEWUSER) != 0) return kSkipped;
-      std::ofstream limit("/proc/sys/user/max_inotify_instances");
-      if (!(limit << "0" << std::flush)) return kSkipped;
-      source_ = open_local_file(path_);
-      work();
-      return changed(*source_);
-    });
-  };
-  const int linked = without_watches([&] { std::filesystem::create_hard_link(path_, other_); });
-  if (linked == kSkipped) GTEST_SKIP() << "no user namespace with limits of its own can be made";
-  EXPECT_EQ(linked, 3);
-  std::filesystem::remove(other_);
-  EXPECT_EQ(without_watches([] {}), 0);
-  EXPECT_EQ(without_watches([&] { std::filesystem::rename(path_, other_); }), 3);
-  std::filesystem::rename(other_, path_);
-  // The last link is gone.
-  EXPECT_EQ(without_watches([&] { std::filesystem::remove(path_); }), 0);
 }
 
 }  // namespace

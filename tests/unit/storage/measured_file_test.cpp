@@ -147,7 +147,7 @@ TEST_F(MeasuredFileTest, ReadsAreTimedWhereTheyMayBeSlow) {
   untimed.is_timed = false;
   read(MeasuredFile(bytes_, "", speed_, untimed), 0, 10);
   EXPECT_EQ(speed_->usual().count(), 0);
-  for (int i = 0; i < 100; ++i) read(file_, 0, kBlock);
+  for (int i = 0; i < 100; ++i) read(file_, 0, 1000);
   EXPECT_GT(speed_->usual().count(), 0);
   EXPECT_LT(speed_->usual(), std::chrono::milliseconds(200)) << "as if each had taken for ever";
 }

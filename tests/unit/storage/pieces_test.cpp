@@ -61,17 +61,17 @@ TEST(StridedRanges, AreCopiedFromMemory) {
 
 TEST(StridedRanges, OfAnyLengthAreCopiedAndNothingBetweenThem) {
   constexpr std::size_t kCount = 30;
-  constexpr std::size_t kGap = 40;
+  constexpr std::size_t kBetween = 40;
   std::string from(kCount * 300, '\0');
   for (std::size_t i = 0; i < from.size(); ++i)
     from[i] = static_cast<char>((i * 2654435761U) >> 13U);
   for (std::size_t length = 1; length <= 150; ++length) {
     const StridedRanges ranges(ByteRange(0, length), kCount,
-                               {.source = length + 7, .memory = length + kGap});
-    std::string out(kCount * (length + kGap), '-');
+                               {.source = length + 7, .memory = length + kBetween});
+    std::string out(kCount * (length + kBetween), '-');
     std::string wanted = out;
     for (std::size_t i = 0; i < kCount; ++i) {
-      wanted.replace(i * (length + kGap), length, from, i * (length + 7), length);
+      wanted.replace(i * (length + kBetween), length, from, i * (length + 7), length);
     }
     copy_ranges(reinterpret_cast<const std::byte*>(from.data()), ranges,
                 reinterpret_cast<std::byte*>(out.data()));
