@@ -220,6 +220,10 @@ class Outage(unittest.TestCase):
             with faulty(FaultFs.program, made.source) as source, open_file_limit(root, 40), \
                     mounted(source.path, *made.options(), "--direct-io", *KEEPS_NOTHING) as mountpoint:
                 for _ in range(2):
+                    # Read last before: its descriptor is still there.
+                    with open(mounted_file(mountpoint, 1), "rb", buffering=0) as file:
+                        file.seek(-4096, os.SEEK_END)
+                        self.assertEqual(file.read(4096), made.expected(1)[-4096:])
                     for rank in range(2):
                         self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), made.expected(rank))
                     source.forget_pages()

@@ -88,7 +88,6 @@ DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
 /// What network file systems, and those of other processes, say of an open file when their server
 /// has been restarted. A timeout is not one of them: opening the file would wait just as long.
 bool tells_of_lost_handle(const Error& error) noexcept {
-  if (error.kind() != ErrorKind::kIo) return false;
   switch (error.os_error()) {
     case EIO:
     case ESTALE:
@@ -203,8 +202,7 @@ bool LocalFile::renew_descriptor() const noexcept {
     forget_maps();
     // The number stays, so that reads need no lock; those under way keep what they have.
     if (own_) return ::dup3(fresh->get(), own_->get(), O_CLOEXEC) >= 0;
-    pool_.forget(this);
-    pool_.get(this, [&] { return fresh; });
+    pool_.forget(this);  // it is opened once more
     return true;
   } catch (const std::exception&) {
     return false;  // the first error counts

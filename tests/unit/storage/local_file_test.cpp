@@ -108,17 +108,31 @@ TEST(LocalFile, RefusesWhatIsNoRegularFile) {
   expect_error(ErrorKind::kMissing, {"no such file"}, [&] { open_local_file(file / "below"); });
 }
 
+/// Whether a file is opened while this lives.
+class OpeningsOf {
+ public:
+  explicit OpeningsOf(const std::filesystem::path& path) {
+    EXPECT_GE(::inotify_add_watch(opened_.get(), path.c_str(), IN_OPEN), 0);
+  }
+  bool any() const {
+    inotify_event event{};
+    const bool has = ::read(opened_.get(), &event, sizeof(event)) >= 0;
+    EXPECT_TRUE(has || errno == EAGAIN);
+    return has;
+  }
+
+ private:
+  const Descriptor opened_{::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
+};
+
 /// To open a device, even for a moment, may begin what cannot be undone.
 TEST(LocalFile, DoesNotOpenWhatIsNoRegularFile) {
   const TempDir dir;
   const auto fifo = dir.path() / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  const Descriptor opened(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  ASSERT_GE(::inotify_add_watch(opened.get(), fifo.c_str(), IN_OPEN), 0);
+  const OpeningsOf openings(fifo);
   EXPECT_THROW(open_local_file(fifo), Error);
-  inotify_event event{};
-  EXPECT_EQ(::read(opened.get(), &event, sizeof(event)), -1);
-  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_FALSE(openings.any());
 }
 
 /// The rest of the process may have opened more than was left to it.
@@ -177,7 +191,20 @@ TEST(LocalFile, OfADiskIsNotReadAgainThroughAnotherDescriptor) {
   std::filesystem::remove(path);
   fails_once();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const OpeningsOf openings(path);
   fails_once();
+  EXPECT_FALSE(openings.any()) << "that of a device could have effects";
+}
+
+TEST(LocalFile, IsOpenedAgainOnlyWhereAServerMayHaveForgottenIt) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  const OpeningsOf openings(path);
+  const Descriptor directory(::open(dir.path().c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_GE(::dup3(directory.get(), source->descriptor()->get(), O_CLOEXEC), 0);
+  expect_error(ErrorKind::kIo, {"a.ckpt", "directory"}, [&] { read(*source, 2, 4); });
+  EXPECT_FALSE(openings.any());
 }
 
 /// A daemon leaves the directory in which it was started.
