@@ -52,6 +52,10 @@ class MeasuredFile final : public ByteSource {
     bool always_far = false;  ///< even if its file system is fast
     std::function<LocalReaders&()> readers = LocalReaders::process;
     BlockPool* pool = &BlockPool::process();
+
+    /// @param may_be_slow its file system is one of those that are timed.
+    /// @param identity of its version, which a cache on disk asks for; empty if it is not certain.
+    static Way of(bool may_be_slow, SlowFiles slow, const std::optional<std::string>& identity);
   };
 
   /// @param identity identifies the file's version; empty if it is not certain, nothing if the file

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -339,6 +340,27 @@ TEST(Measured, AFileThatIsReadAsASlowOneIsKeptInTheCache) {
   file->read_at(0, out);
   source_cache()->flush();
   EXPECT_GT(source_cache()->stats().bytes_written, 0U);
+}
+
+TEST(Measured, TheWayOfAFileIsChosenByItsFileSystemAndTheCache) {
+  struct Case {
+    SlowFiles slow;
+    std::optional<std::string> identity;
+    bool is_pooled;
+    bool always_far;
+  };
+  for (const auto& [slow, identity, is_pooled, always_far] :
+       {Case{SlowFiles::kMeasured, std::nullopt, true, false},
+        Case{SlowFiles::kMeasured, "", true, false}, Case{SlowFiles::kMeasured, "v", true, true},
+        Case{SlowFiles::kNone, std::nullopt, false, false}, Case{SlowFiles::kNone, "", true, false},
+        Case{SlowFiles::kNone, "v", true, true}, Case{SlowFiles::kAll, std::nullopt, true, true}}) {
+    const auto way = MeasuredFile::Way::of(true, slow, identity);
+    EXPECT_TRUE(way.is_timed);
+    EXPECT_EQ(way.is_pooled, is_pooled);
+    EXPECT_EQ(way.always_far, always_far);
+  }
+  const auto local = MeasuredFile::Way::of(false, SlowFiles::kMeasured, std::nullopt);
+  EXPECT_FALSE(local.is_timed || local.is_pooled || local.always_far);
 }
 
 TEST(Measured, FilesAreFarIfAllAreToBe) {
