@@ -54,7 +54,17 @@ TEST_F(LocalReadersTest, ThreadsThatEndLeaveTheirPlaces) {
   for (std::size_t count = 1; count <= 200; ++count) {
     submit(file, std::to_string(count));
     EXPECT_EQ(await(count).size(), count);
+    until([&] { return readers_->figures().in_flight == 0; });
   }
+}
+
+TEST_F(LocalReadersTest, OneThreadReadsWhatOthersAskForMeanwhile) {
+  start({.threads = 1, .patience = kEndless});
+  submit(new_file(), "1");
+  await(1);
+  submit(new_file(), "2");
+  let_all_go();
+  EXPECT_EQ(await(2), (Names{"1", "2"}));
 }
 
 TEST_F(LocalReadersTest, KeepNoFileThatIsNotRead) {
@@ -91,11 +101,14 @@ TEST_F(LocalReadersTest, FindWhatIsStuckBehindWhatIsNot) {
 
 /// Nobody else looks at them.
 TEST_F(LocalReadersTest, NoticeByThemselvesWhatIsStuck) {
-  start({.at_once = 1, .probe_interval = kEndless, .patience = milliseconds(1)});
+  start({.at_once = 1, .probe_interval = kEndless, .patience = milliseconds(1), .idle = kEndless});
+  let_go("0");
+  submit(new_file(), "0");
+  until([&] { return readers_->figures().reads == 1 && readers_->figures().in_flight == 0; });
   for (const char* name : {"1", "2", "3"}) submit(new_file(), name);
-  EXPECT_EQ(sorted(3), (Names{"1", "2", "3"}));
+  EXPECT_EQ(sorted(4), (Names{"0", "1", "2", "3"}));
   submit(new_file(), "4");
-  EXPECT_EQ(await(4).back(), "4");
+  EXPECT_EQ(await(5).back(), "4");
 }
 
 TEST_F(LocalReadersTest, AFileBeginsWithOneReadWhereManyAreStuck) {

@@ -134,6 +134,7 @@ TEST_F(CachedSource, IsForeseenWithoutWhatIsKept) {
   for (const auto& [range, when] : fetcher_->asked()) asked.push_back(range);
   EXPECT_EQ(asked, (std::vector{ByteRange(kBlock, kBlock), ByteRange(0, kBlock),
                                 ByteRange(2 * kBlock, kBlock)}));
+  EXPECT_EQ(pool_.figures().blocks, 2U) << "those alone";
 }
 
 TEST_F(CachedSource, IsReadStraightFromWhatIsKept) {
