@@ -25,16 +25,18 @@ ByteSourcePtr measured(ByteSourcePtr file) {
   const bool known = ::fstatfs(file->descriptor()->get(), &system) == 0;
   const bool may_be_slow = known && (all || is_remote_type(type_of(system)));
   std::optional<std::string> identity;
-  if (may_be_slow && source_cache() != nullptr) identity = file->identity();
-  MeasuredFile::Way way = MeasuredFile::Way::of(may_be_slow, slow, identity);
+  MeasuredFile::Way way{.is_timed = false, .is_pooled = false};
+  if (may_be_slow) {
+    if (source_cache() != nullptr) identity = file->identity();
+    way = MeasuredFile::Way::of(slow, identity);
+  }
   auto file_system = FileSystemSpeed::of(file->stamp().device);
   return std::make_shared<MeasuredFile>(std::move(file), std::move(identity),
                                         std::move(file_system), std::move(way));
 }
 
-MeasuredFile::Way MeasuredFile::Way::of(bool may_be_slow, SlowFiles slow,
+MeasuredFile::Way MeasuredFile::Way::of(SlowFiles slow,
                                         const std::optional<std::string>& identity) {
-  if (!may_be_slow) return {.is_timed = false, .is_pooled = false};
   return {.is_timed = true,
           .is_pooled = slow != SlowFiles::kNone || identity,
           .always_far = slow == SlowFiles::kAll || (identity && !identity->empty())};

@@ -53,9 +53,9 @@ class MeasuredFile final : public ByteSource {
     std::function<LocalReaders&()> readers = LocalReaders::process;
     BlockPool* pool = &BlockPool::process();
 
-    /// @param may_be_slow its file system is one of those that are timed.
+    /// Of a file whose file system is timed.
     /// @param identity of its version, which a cache on disk asks for; empty if it is not certain.
-    static Way of(bool may_be_slow, SlowFiles slow, const std::optional<std::string>& identity);
+    static Way of(SlowFiles slow, const std::optional<std::string>& identity);
   };
 
   /// @param identity identifies the file's version; empty if it is not certain, nothing if the file

@@ -342,7 +342,7 @@ TEST(Measured, AFileThatIsReadAsASlowOneIsKeptInTheCache) {
   EXPECT_GT(source_cache()->stats().bytes_written, 0U);
 }
 
-TEST(Measured, TheWayOfAFileIsChosenByItsFileSystemAndTheCache) {
+TEST(Measured, TheWayOfAFileIsChosenByTheCacheToo) {
   struct Case {
     SlowFiles slow;
     std::optional<std::string> identity;
@@ -354,13 +354,11 @@ TEST(Measured, TheWayOfAFileIsChosenByItsFileSystemAndTheCache) {
         Case{SlowFiles::kMeasured, "", true, false}, Case{SlowFiles::kMeasured, "v", true, true},
         Case{SlowFiles::kNone, std::nullopt, false, false}, Case{SlowFiles::kNone, "", true, false},
         Case{SlowFiles::kNone, "v", true, true}, Case{SlowFiles::kAll, std::nullopt, true, true}}) {
-    const auto way = MeasuredFile::Way::of(true, slow, identity);
+    const auto way = MeasuredFile::Way::of(slow, identity);
     EXPECT_TRUE(way.is_timed);
     EXPECT_EQ(way.is_pooled, is_pooled);
     EXPECT_EQ(way.always_far, always_far);
   }
-  const auto local = MeasuredFile::Way::of(false, SlowFiles::kMeasured, std::nullopt);
-  EXPECT_FALSE(local.is_timed || local.is_pooled || local.always_far);
 }
 
 TEST(Measured, FilesAreFarIfAllAreToBe) {
