@@ -58,13 +58,18 @@ TEST_F(LocalReadersTest, ThreadsThatEndLeaveTheirPlaces) {
   }
 }
 
-TEST_F(LocalReadersTest, OneThreadReadsWhatOthersAskForMeanwhile) {
-  start({.threads = 1, .patience = kEndless});
+TEST_F(LocalReadersTest, OneThreadReadsWhatOthersAskForMeanwhileAndLater) {
+  start({.threads = 1, .patience = kEndless, .idle = kEndless});
   submit(new_file(), "1");
   await(1);
   submit(new_file(), "2");
   let_all_go();
   EXPECT_EQ(await(2), (Names{"1", "2"}));
+  for (std::size_t count = 3; count <= 100; ++count) {
+    until([&] { return readers_->figures().in_flight == 0; });
+    submit(new_file(), std::to_string(count));
+    EXPECT_EQ(await(count).size(), count);
+  }
 }
 
 TEST_F(LocalReadersTest, KeepNoFileThatIsNotRead) {
