@@ -52,6 +52,7 @@
 #include "fuse/mounting/mountpoint.h"
 #include "fuse/session.h"
 #include "report/text/terminal.h"
+#include "storage/local/own_mount.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -260,6 +261,7 @@ int go_on_with_mount(MountJob& job) {
   MountRole& role = job.role;
   const std::string asked =
       std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
+  set_own_mount(arguments.mountpoint);
   bool live = false;
   const auto tell = [&](const std::string& message) {
     if (live) log_error(LogEvent::kMountFailed, "the mount has ended: {}", message);
@@ -343,6 +345,7 @@ int run_mount(const Given& given, StartedProgram& program) {
   if (!arguments.fuse_socket) {
     check_mountpoint(arguments.mountpoint, options.source.path, arguments.nonempty);
     arguments.mountpoint = real_mountpoint(arguments.mountpoint);
+    set_own_mount(arguments.mountpoint);
   }
   if (arguments.check_only) return check(arguments, options);
   const std::vector<std::filesystem::path> warm = paths_to_warm(arguments);

@@ -130,6 +130,18 @@ class Crash(unittest.TestCase):
             assert_gone(made.mountpoint)
             self.assertIn("crashed 4 times within a minute", made.log())
 
+    def test_links_into_the_mount_keep_nobody_from_going_on(self) -> None:
+        """The next process would wait for itself."""
+        with place() as made:
+            for name, target in (("beside", made.mountpoint / FILE), ("whole", made.mountpoint),
+                                 ("chain", Path("beside"))):
+                (made.directory / name).symlink_to(target)
+            self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)
+            pid = made.pid()
+            os.kill(pid, signal.SIGKILL)
+            self.assertEqual(made.read(), DATA)
+            self.assertNotEqual(made.pid(), pid)
+
     def test_a_changed_source_is_shown_to_who_opens_it_then(self) -> None:
         with mounted("--supervise") as made, open(made.mountpoint / FILE, "rb", buffering=0) as old:
             self.assertEqual(os.pread(old.fileno(), 4096, 0), DATA[:4096])

@@ -19,6 +19,7 @@
 #include "storage/byte_source.h"
 #include "storage/inputs.h"
 #include "storage/local/linkless_tree.h"
+#include "storage/local/own_mount.h"
 #include "storage/location.h"
 #include "storage/small_file.h"
 
@@ -52,6 +53,7 @@ DirectoryEntry entry_of(int directory, const dirent& found) {
                        found.d_type == DT_LNK};
   if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
     struct stat status {};
+    if (leads_into_own_mount(directory, found.d_name)) return entry;
     // A link that leads nowhere stays neither: whoever needs the entry gets the error on opening.
     if (::fstatat(directory, found.d_name, &status, 0) == 0) {
       entry.is_directory = S_ISDIR(status.st_mode);
@@ -116,6 +118,7 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 
 PathKind path_kind(const std::filesystem::path& path) {
   if (is_url(path)) return backend_of(path).kind(path);
+  if (leads_into_own_mount(path)) return PathKind::kMissing;
   struct stat status {};
   const bool found = ::stat(path.c_str(), &status) == 0;
   if (!found && errno != ENOENT && errno != ENOTDIR) {

@@ -19,7 +19,7 @@
 #include "base/posix/directory_stream.h"
 #include "base/process/fault_report.h"
 #include "hand_fetcher.h"
-#include "support/child.h"
+#include "support/in_child.h"
 #include "support/process_cache.h"
 
 namespace reshardfs::cached_fetcher_tests {
@@ -167,25 +167,22 @@ TEST_F(CachedFetcherTest, NothingIsTakenFromTheCacheBeforeTheObjectIsOpened) {
 TEST_F(CachedFetcherTest, AChildReadsWhatItsParentHasKept) {
   EXPECT_EQ(fetch(0, {kBlock}), std::vector{ByteRange(0, kBlock)});
   cache_.reopen();
-  EXPECT_EQ(test::exit_code_of_child([] {
-              ASSERT_NE(source_cache(), nullptr);
-              EXPECT_TRUE(fetch(0, {kBlock}).empty());
-            }),
-            0);
+  test::in_child([] {
+    ASSERT_NE(source_cache(), nullptr);
+    EXPECT_TRUE(fetch(0, {kBlock}).empty());
+  });
 }
 
 TEST_F(CachedFetcherTest, AChildThatCannotOpenTheCacheTells) {
   std::filesystem::rename(cache_.path(), cache_.path().string() + ".away");
   std::ofstream(cache_.path()) << "no directory";
-  EXPECT_EQ(test::exit_code_of_child([] {
-              static std::string cause;
-              set_fault_listener([](LogEvent, const std::string& its_cause, const std::string&) {
-                cause = its_cause;
-              });
-              EXPECT_EQ(source_cache(), nullptr);
-              EXPECT_EQ(cause, "the cache of a child process");
-            }),
-            0);
+  test::in_child([] {
+    static std::string cause;
+    set_fault_listener(
+        [](LogEvent, const std::string& its_cause, const std::string&) { cause = its_cause; });
+    EXPECT_EQ(source_cache(), nullptr);
+    EXPECT_EQ(cause, "the cache of a child process");
+  });
 }
 
 /// How many files of this process are the cache's, of which others wait for locks.

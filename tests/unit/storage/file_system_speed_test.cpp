@@ -9,14 +9,14 @@
 
 #include <gtest/gtest.h>
 
-#include "support/child.h"
+#include "support/in_child.h"
 
 namespace reshardfs {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-using test::exit_code_of_child;
+using test::in_child;
 
 TEST(FileSystemSpeed, IsSlowAfterSomeLateReads) {
   FileSystemSpeed speed;
@@ -112,23 +112,21 @@ TEST(FileSystemSpeed, WhatTheProcessBeforeAForkReadIsNotStuck) {
   const FileSystemSpeed::DirectRead read(speed);
   speed.add_stuck(1);
   const auto later = FileSystemSpeed::Clock::now() + hours(1);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_FALSE(speed.is_stuck());
-              speed.look(later);
-              EXPECT_FALSE(speed.is_stuck());
-              const FileSystemSpeed::DirectRead own(speed);
-              speed.look(later);
-              EXPECT_TRUE(speed.is_stuck());
-            }),
-            0);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_FALSE(FileSystemSpeed::is_any_stuck(later));
-              speed.add_stuck(1);
-              EXPECT_TRUE(speed.is_stuck());
-              speed.add_stuck(-1);
-              EXPECT_FALSE(speed.is_stuck());
-            }),
-            0);
+  in_child([&] {
+    EXPECT_FALSE(speed.is_stuck());
+    speed.look(later);
+    EXPECT_FALSE(speed.is_stuck());
+    const FileSystemSpeed::DirectRead own(speed);
+    speed.look(later);
+    EXPECT_TRUE(speed.is_stuck());
+  });
+  in_child([&] {
+    EXPECT_FALSE(FileSystemSpeed::is_any_stuck(later));
+    speed.add_stuck(1);
+    EXPECT_TRUE(speed.is_stuck());
+    speed.add_stuck(-1);
+    EXPECT_FALSE(speed.is_stuck());
+  });
   EXPECT_TRUE(speed.is_stuck());
 }
 

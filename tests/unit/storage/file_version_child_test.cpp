@@ -29,7 +29,7 @@ using test::ChangeTime;
 
 /// Runs `work` in a child. @return whether it returned true; 2 if it could not be tried.
 template <typename Work>
-int in_child(const Work& work) {
+int code_in_child(const Work& work) {
   const pid_t child = ::fork();
   if (child == 0) {
     int code = 1;
@@ -58,9 +58,9 @@ int changed(const ByteSource& source) {
 TEST_F(ChangeTime, OfAnInheritedFileIsNotAcceptedInAChild) {
   next_tick();
   std::filesystem::create_hard_link(path_, other_);
-  EXPECT_EQ(in_child([&] { return changed(*source_); }), 3);
+  EXPECT_EQ(code_in_child([&] { return changed(*source_); }), 3);
   expect_unchanged();
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(code_in_child([&] {
               const ByteSourcePtr own = open_local_file(path_);
               std::filesystem::remove(other_);
               return changed(*own);
@@ -72,7 +72,7 @@ TEST_F(ChangeTime, OfAnInheritedFileIsNotAcceptedInAChild) {
 TEST_F(ChangeTime, IsNotAcceptedWhereThereCanBeNoWatch) {
   constexpr int kSkipped = 77;
   const auto without_watches = [&](const auto& work) {
-    return in_child([&] {
+    return code_in_child([&] {
       if (::unshare(CLONE_NEWUSER) != 0) return kSkipped;
       std::ofstream limit("/proc/sys/user/max_inotify_instances");
       if (!(limit << "0" << std::flush)) return kSkipped;
@@ -107,7 +107,7 @@ TEST_F(ChangeTime, OfWholeSecondsHidesNoWriterInTheSameSecond) {
   constexpr int kSkipped = 77;
   const auto image = dir_.write("image", "");
   const auto disk = dir_.make_directory("disk");
-  const int code = in_child([&] {
+  const int code = code_in_child([&] {
     if (!mount_a_disk_of_whole_seconds(image, disk)) return kSkipped;
     const auto seconds_of = [&] {
       struct stat now {};

@@ -16,13 +16,13 @@
 #include <gtest/gtest.h>
 
 #include "base/posix/descriptor.h"
-#include "support/child.h"
+#include "support/in_child.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
 namespace {
 
-using test::exit_code_of_child;
+using test::in_child;
 using test::TempDir;
 
 /// How many inodes the process watches.
@@ -106,7 +106,7 @@ TEST_F(FileWatchTest, NewsThatWereLostMayBeAnyNews) {
   const auto altered = dir_.write("altered", "bytes");
   const auto written = dir_.write("written", "bytes");
   const auto quiet = dir_.write("quiet", "bytes");
-  const int code = exit_code_of_child([&] {
+  in_child([&] {
     const std::array<WatchPtr, 3> watches{watch(altered), watch(written), watch(quiet)};
     for (int i = 0; i < room; ++i) {  // two that are equal would be one
       ASSERT_EQ(::chmod(altered.c_str(), 0600), 0);
@@ -116,7 +116,6 @@ TEST_F(FileWatchTest, NewsThatWereLostMayBeAnyNews) {
     expect_news(lost, false, true, false);
     expect_news(watches[2]->since(lost.moment), false, false, false);
   });
-  EXPECT_EQ(code, 0);
 }
 
 TEST_F(FileWatchTest, EndsWithTheLastThatHasIt) {
@@ -163,7 +162,7 @@ TEST_F(FileWatchTest, AForkKeepsItsEventsToItself) {
           return std::filesystem::read_symlink(entry, gone) == "anon_inode:inotify";
         });
   };
-  const int code = exit_code_of_child([&] {
+  in_child([&] {
     const WatchPtr own = watch(path_);
     EXPECT_NE(own, nullptr);
     EXPECT_NE(own, one_);
@@ -172,7 +171,6 @@ TEST_F(FileWatchTest, AForkKeepsItsEventsToItself) {
     expect_news(unknown, false, true, false);
     EXPECT_EQ(unknown.moment, 7U);
   });
-  EXPECT_EQ(code, 0);
 }
 
 TEST(FileWatch, IsOfAFileInMemory) {
