@@ -2,8 +2,11 @@
 #include "storage/local/local_identity.h"
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +18,11 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include "base/posix/descriptor.h"
+#include "base/posix/mount_table.h"
+#include "support/in_child.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {
@@ -78,6 +85,32 @@ TEST_F(LocalIdentity, NamesWhatCannotBeAskedByItsDevice) {
   const std::string identity = local_identity(directory_.path() / "gone", examine(path_), later_);
   EXPECT_NE(identity.find("\n" + std::to_string(examine(path_).st_dev) + "\n"), std::string::npos)
       << identity;
+}
+
+/// To a user who may not look at it, the kernel says so much of a FUSE mount without asking who
+/// serves it.
+TEST_F(LocalIdentity, NamesAMountWithoutAnIdByWhatIsMountedAndItsDevice) {
+  const std::filesystem::path place = directory_.make_directory("mount");
+  test::in_child([&] {
+    const Descriptor kernel(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    const std::string options =
+        "fd=" + std::to_string(kernel.get()) + ",rootmode=40000,user_id=12345,group_id=12345";
+    if (!kernel || ::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("server:/export", place.c_str(), "fuse.other", MS_NOSUID | MS_NODEV,
+                options.c_str()) != 0) {
+      ::_exit(test::kSkippedInChild);
+    }
+    const std::string device = mount_at(place).value().device;
+    const std::size_t colon = device.find(':');
+    struct stat found = examine(path_);
+    found.st_dev = ::makedev(static_cast<unsigned>(std::stoul(device.substr(0, colon))),
+                             static_cast<unsigned>(std::stoul(device.substr(colon + 1))));
+    const std::string identity = local_identity(place, found, later_);
+    EXPECT_NE(identity.find(" fuse.other server:/export " + std::to_string(found.st_dev) + "\n"),
+              std::string::npos)
+        << identity;
+  });
 }
 
 TEST_F(LocalIdentity, IsUnknownWhileAnotherWriteMightLeaveTheSameTimes) {
