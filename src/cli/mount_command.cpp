@@ -255,13 +255,18 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
   return kExitDone;
 }
 
+/// A directory above it may have been renamed.
+std::filesystem::path place_now(const HandoverState& state) {
+  const auto mount = state.mount ? found_again(*state.mount) : std::nullopt;
+  return mount ? mount->mountpoint : state.mountpoint;
+}
+
 /// Takes over a mount. After a failure, its present process keeps it and reports the error.
 int go_on_with_mount(MountJob& job) {
   MountArguments& arguments = job.arguments;
   MountRole& role = job.role;
   const std::string asked =
       std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
-  set_own_mount(arguments.mountpoint);
   bool live = false;
   const auto tell = [&](const std::string& message) {
     if (live) log_error(LogEvent::kMountFailed, "the mount has ended: {}", message);
@@ -274,6 +279,7 @@ int go_on_with_mount(MountJob& job) {
   };
   return leave(report_errors(
       [&] {
+        set_own_mount(place_now(role.takeover()->state()));
         if (!role.takeover()->after_crash() && !arguments.fuse_socket) {
           require_same_place(asked, role.takeover()->state());
         }

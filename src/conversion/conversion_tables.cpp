@@ -206,7 +206,7 @@ class Opening {
       settle(of_shown, allowed_);
     }
     if (family != nullptr) wanted_.made_by(std::move(shown.mappings.back()));
-    wanted_.lay_out(source_, tables_.checkpoint, filter_of(options_, opening_));
+    wanted_.lay_out(source_, filter);
   }
 
   void open_target() {

@@ -49,19 +49,16 @@ FamilyTarget& WantedStrategy::family() {
 
 const FamilyTarget* WantedStrategy::family_of_maps(
     const std::shared_ptr<const CheckpointSet>& set) {
-  if (!input_.is_sizes() || maps_.empty()) return nullptr;
   set_ = set;
-  return &family();
+  return input_.is_sizes() && !maps_.empty() ? &family() : nullptr;
 }
 
 void WantedStrategy::made_by(modelmap::Mapping mapping) {
   made_by_ = places_of(std::move(mapping));
 }
 
-void WantedStrategy::lay_out(std::shared_ptr<const SourceTable> source,
-                             const std::shared_ptr<const CheckpointSet>& set, NameFilter names) {
+void WantedStrategy::lay_out(std::shared_ptr<const SourceTable> source, NameFilter names) {
   source_ = std::move(source);
-  set_ = set;
   names_ = std::move(names);
 }
 

@@ -47,16 +47,15 @@ class WantedStrategy {
         name_map_(names),
         inputs_(std::move(inputs)) {}
 
-  /// What families do with the tensors that the user's maps make of the set; nullptr if the target
-  /// is not sizes, or there are no maps.
+  /// Call it first. What families do with the tensors that the user's maps make of the set; nullptr
+  /// if the target is not sizes, or there are no maps.
   /// @throws what FamilyTarget() throws.
   const FamilyTarget* family_of_maps(const std::shared_ptr<const CheckpointSet>& set);
   /// @param mapping of the last of these maps.
   void made_by(modelmap::Mapping mapping);
   /// Call it before what follows.
   /// @param names what the target is to have.
-  void lay_out(std::shared_ptr<const SourceTable> source,
-               const std::shared_ptr<const CheckpointSet>& set, NameFilter names);
+  void lay_out(std::shared_ptr<const SourceTable> source, NameFilter names);
 
   /// Of a target that is sizes. @throws what FamilyTarget::strategy() and for_target() throw.
   Strategy strategy() { return *strategy_for(options_.dst_sizes); }

@@ -28,11 +28,13 @@ from handover_place import (  # noqa: E402
     mounted,
     place,
     run_handover_tests,
+    unmounted_at_end,
 )
 from mounted import (  # noqa: E402
     Settings,
     assert_gone,
     is_mounted,
+    mountpoint_guard,
     processes_of,
     run,
     scratch,
@@ -141,6 +143,22 @@ class Crash(unittest.TestCase):
             os.kill(pid, signal.SIGKILL)
             self.assertEqual(made.read(), DATA)
             self.assertNotEqual(made.pid(), pid)
+
+    def test_nor_do_links_to_where_the_mount_is_now(self) -> None:
+        with place() as made:
+            above, moved = made.directory / "above", made.directory / "moved"
+            (above / "mnt").mkdir(parents=True)
+            (made.directory / "beside").symlink_to(moved / "mnt" / FILE)
+            made.mountpoint = above / "mnt"
+            with mountpoint_guard(moved / "mnt"):
+                self.assertEqual(made.run(*made.words("--supervise")[1:]).code, 0)
+                above.rename(moved)
+                made.mountpoint = moved / "mnt"
+                with unmounted_at_end(made):
+                    pid = made.pid()
+                    os.kill(pid, signal.SIGKILL)
+                    self.assertEqual(made.read(), DATA)
+                    self.assertNotEqual(made.pid(), pid)
 
     def test_a_changed_source_is_shown_to_who_opens_it_then(self) -> None:
         with mounted("--supervise") as made, open(made.mountpoint / FILE, "rb", buffering=0) as old:

@@ -68,6 +68,17 @@ class Operations : public test::OperationsTest {
     return testing_vfs::resolve(*source.current(), names)->inode;
   }
 
+  /// @param bytes of the request; `check` may make the next one of them.
+  void send_with_each_failing(const std::string& bytes, const std::function<void()>& check) {
+    with_each_failing(
+        Threads::kThisOne,
+        [&] {
+          kernel.send(bytes);
+          session.process_one();
+        },
+        check);
+  }
+
   /// @param undo is told what the request was answered, if not with an error.
   void ask_with_each_failing(std::uint32_t opcode, InodeNumber inode, const std::string& body,
                              const std::function<void(const test::KernelAnswer&)>& undo = {}) {
@@ -80,23 +91,17 @@ class Operations : public test::OperationsTest {
       bytes = kernel.request(opcode, inode, body);
     };
     prepare();
-    with_each_failing(
-        Threads::kThisOne,
-        [&] {
-          kernel.send(bytes);
-          session.process_one();
-        },
-        [&] {
-          ASSERT_TRUE(kernel.has_answer());
-          const test::KernelAnswer answer = kernel.answer();
-          EXPECT_TRUE(answer.error == 0 || answer.error == ENOMEM) << answer.error;
-          EXPECT_FALSE(kernel.has_answer()) << "a second one";
-          if (answer.error != 0 && is_logged) {
-            EXPECT_EQ(counters().values().request_failures, failures_before + 1);
-          }
-          if (answer.error == 0 && undo) undo(answer);
-          prepare();
-        });
+    send_with_each_failing(bytes, [&] {
+      ASSERT_TRUE(kernel.has_answer());
+      const test::KernelAnswer answer = kernel.answer();
+      EXPECT_TRUE(answer.error == 0 || answer.error == ENOMEM) << answer.error;
+      EXPECT_FALSE(kernel.has_answer()) << "a second one";
+      if (answer.error != 0 && is_logged) {
+        EXPECT_EQ(counters().values().request_failures, failures_before + 1);
+      }
+      if (answer.error == 0 && undo) undo(answer);
+      prepare();
+    });
   }
 
   std::shared_ptr<CheckedSource> equal = std::make_shared<CheckedSource>();
@@ -160,19 +165,13 @@ TEST_F(Operations, CheckWhatTheKernelHasReadOrSayThatTheyCannot) {
     checks = equal->checks;
   };
   prepare();
-  with_each_failing(
-      Threads::kThisOne,
-      [&] {
-        kernel.send(bytes);
-        session.process_one();
-      },
-      [&] {
-        EXPECT_EQ(kernel.answer().error, 0);
-        EXPECT_EQ(equal->checks - checks +
-                      static_cast<int>(counters().values().request_failures - failures),
-                  1);
-        prepare();
-      });
+  send_with_each_failing(bytes, [&] {
+    EXPECT_EQ(kernel.answer().error, 0);
+    EXPECT_EQ(
+        equal->checks - checks + static_cast<int>(counters().values().request_failures - failures),
+        1);
+    prepare();
+  });
 }
 
 }  // namespace

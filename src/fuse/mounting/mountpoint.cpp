@@ -153,33 +153,14 @@ MountPlace::MountPlace(const std::filesystem::path& mountpoint)
       .hint("mount once, or at another directory");
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-/// The number of links that the kernel follows in one path.
-constexpr int kMostLinks = 40;
-
-/// "/mnt/a/" and "/mnt/a" are one place.
-fs::path without_slash(const fs::path& path) {
-  return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
-}
-
-}  // namespace
-
 bool leads_to_mount(const fs::path& path, const fs::path& mountpoint) {
   if (fuse_descriptor(mountpoint)) return true;
   std::error_code failed;
-  fs::path place = without_slash(fs::absolute(path, failed).lexically_normal());
-  for (int links = 0; !failed && links <= kMostLinks; ++links) {
-    const fs::path parent = fs::canonical(place.parent_path(), failed);
-    if (failed) return false;
-    place = parent / place.filename();
-    if (place == mountpoint) return true;
-    const fs::path target = fs::read_symlink(place, failed);
-    if (!failed) place = without_slash((parent / target).lexically_normal());
-  }
-  return false;
+  const fs::path whole = fs::absolute(path, failed).lexically_normal();
+  const auto found = failed ? std::nullopt : follow_links(whole, mountpoint);
+  if (!found || found->place != mountpoint) return false;
+  const fs::path rest = found->rest.lexically_normal();
+  return rest.empty() || rest == ".";
 }
 
 }  // namespace reshardfs

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <list>
 #include <string_view>
 #include <utility>
 
@@ -84,7 +85,6 @@ std::vector<DirectoryEntry> entries_of(DirectoryStream stream, const std::filesy
 }  // namespace
 
 std::filesystem::path real_path(const std::filesystem::path& path) {
-  constexpr int kMostLinks = 40;  // those that the kernel follows in one path
   std::error_code failed;
   std::filesystem::path real = std::filesystem::absolute(path, failed);
   for (int links = 0; !failed && links <= kMostLinks; ++links) {
@@ -96,6 +96,33 @@ std::filesystem::path real_path(const std::filesystem::path& path) {
     real = real.parent_path() / target;
   }
   return path;
+}
+
+std::optional<FollowedPath> follow_links(const std::filesystem::path& path,
+                                         const std::filesystem::path& stop) {
+  std::error_code failed;
+  const auto whole = std::filesystem::absolute(path, failed);  // nothing of nothing
+  std::list<std::filesystem::path> names(whole.begin(), whole.end());
+  FollowedPath found{"/", {}};
+  for (int links = 0; !names.empty() && found.place != stop;) {
+    const std::filesystem::path name = names.front();
+    names.pop_front();
+    if (name == "..") found.place = found.place.parent_path();
+    if (name.empty() || name == "." || name == "..") continue;
+    const std::filesystem::path next = found.place / name;  // "/" of a link's target begins anew
+    std::error_code is_none;
+    const auto target =
+        next == stop ? std::filesystem::path() : std::filesystem::read_symlink(next, is_none);
+    if (target.empty()) {
+      found.place = next;
+    } else if (++links > kMostLinks) {
+      return std::nullopt;
+    } else {
+      names.insert(names.begin(), target.begin(), target.end());
+    }
+  }
+  for (const std::filesystem::path& name : names) found.rest /= name;
+  return found;
 }
 
 bool is_inside_by_name(const std::filesystem::path& inner, const std::filesystem::path& outer) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,22 @@ bool is_link(const std::filesystem::path& path);
 /// The absolute path without symbolic links; of what does not exist, as far as it does. The path as
 /// it stands if that cannot be found out.
 std::filesystem::path real_path(const std::filesystem::path& path);
+
+/// So many links the kernel follows in one path.
+inline constexpr int kMostLinks = 40;
+
+/// Where the links in a path lead.
+struct FollowedPath {
+  std::filesystem::path place{};  ///< without symbolic links
+  std::filesystem::path rest{};   ///< what is left of the path behind `stop`; empty elsewhere
+};
+
+/// Reads links alone, and looks at nothing in `stop`: where that is a mount, whoever serves it need
+/// not answer.
+/// @param stop without symbolic links.
+/// @return nothing if there are too many links.
+std::optional<FollowedPath> follow_links(const std::filesystem::path& path,
+                                         const std::filesystem::path& stop);
 
 /// Whether `inner` is `outer` or lies below it by name. Looks at no file.
 /// @param outer without a slash at its end.

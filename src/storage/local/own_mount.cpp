@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local/own_mount.h"
 
-#include <list>
 #include <string>
 #include <system_error>
 
 #include "base/process/process_state.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kMostLinks = 40;  // those that the kernel follows in one path
 
 fs::path& own_mount() {
   static fs::path place;
@@ -27,28 +25,9 @@ void set_own_mount(const fs::path& place) {
 }
 
 bool leads_into_own_mount(const fs::path& path) {
-  const fs::path& place = own_mount();
-  if (place.empty()) return false;
-  std::list<fs::path> names(path.begin(), path.end());
-  fs::path here("/");
-  for (int links = 0; !names.empty();) {
-    const fs::path name = names.front();
-    names.pop_front();
-    if (name == "..") here = here.parent_path();
-    if (name.empty() || name == "." || name == "..") continue;
-    const fs::path next = name.is_absolute() ? name : here / name;
-    if (next == place) return true;
-    std::error_code is_none;
-    const fs::path target = fs::read_symlink(next, is_none);
-    if (is_none) {
-      here = next;
-    } else if (++links > kMostLinks) {
-      return false;
-    } else {
-      names.insert(names.begin(), target.begin(), target.end());
-    }
-  }
-  return false;
+  if (own_mount().empty()) return false;
+  const auto found = follow_links(path, own_mount());
+  return found && found->place == own_mount();
 }
 
 bool leads_into_own_mount(int directory, const char* name) {

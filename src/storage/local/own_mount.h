@@ -12,7 +12,6 @@ namespace reshardfs {
 void set_own_mount(const std::filesystem::path& place);
 
 /// Whether a path leads there. Looks at nothing in it.
-/// @param path absolute.
 bool leads_into_own_mount(const std::filesystem::path& path);
 /// The same of a name in an open directory.
 bool leads_into_own_mount(int directory, const char* name);
