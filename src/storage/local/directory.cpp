@@ -87,7 +87,7 @@ std::vector<DirectoryEntry> entries_of(DirectoryStream stream, const std::filesy
 std::filesystem::path real_path(const std::filesystem::path& path) {
   std::error_code failed;
   std::filesystem::path real = std::filesystem::absolute(path, failed);
-  for (int links = 0; !failed && links <= kMostLinks; ++links) {
+  while (!failed) {  // more links than the kernel follows are an error
     real = std::filesystem::weakly_canonical(real, failed);
     // What a link leads to need not exist.
     std::error_code is_none;
@@ -103,6 +103,7 @@ std::optional<FollowedPath> follow_links(const std::filesystem::path& path,
   std::error_code failed;
   const auto whole = std::filesystem::absolute(path, failed);  // nothing of nothing
   std::list<std::filesystem::path> names(whole.begin(), whole.end());
+  constexpr int kMostLinks = 40;  // those that the kernel follows in one path
   FollowedPath found{"/", {}};
   for (int links = 0; !names.empty() && found.place != stop;) {
     const std::filesystem::path name = names.front();

@@ -32,9 +32,6 @@ bool is_link(const std::filesystem::path& path);
 /// it stands if that cannot be found out.
 std::filesystem::path real_path(const std::filesystem::path& path);
 
-/// So many links the kernel follows in one path.
-inline constexpr int kMostLinks = 40;
-
 /// Where the links in a path lead.
 struct FollowedPath {
   std::filesystem::path place{};  ///< without symbolic links
@@ -44,7 +41,7 @@ struct FollowedPath {
 /// Reads links alone, and looks at nothing in `stop`: where that is a mount, whoever serves it need
 /// not answer.
 /// @param stop without symbolic links.
-/// @return nothing if there are too many links.
+/// @return nothing if there are more links than the kernel follows.
 std::optional<FollowedPath> follow_links(const std::filesystem::path& path,
                                          const std::filesystem::path& stop);
 

@@ -88,6 +88,12 @@ TEST(RealPath, FollowsLinksToWhatDoesNotExist) {
   EXPECT_EQ(real_path(root / "first"), root / "a/none");
   EXPECT_EQ(real_path(root / "first/x/../y"), root / "first/y") << "no directory can be made there";
   EXPECT_EQ(real_path(root / "loop"), root / "loop");
+  for (int i = 1; i <= 42; ++i) {
+    std::filesystem::create_symlink(i == 1 ? "none" : std::to_string(i - 1),
+                                    root / std::to_string(i));
+  }
+  EXPECT_EQ(real_path(root / "40"), root / "none");
+  EXPECT_EQ(real_path(root / "42"), root / "42") << "more than the kernel follows";
   EXPECT_EQ(real_path(""), "");
 }
 
